@@ -2,21 +2,21 @@ package redact
 
 import "strings"
 
-// Bounds of what is looked at around a name that stands beside its value.
+// Bounds of the search around a name that is in another field than its value.
 const (
-	// farValue is how far from its name a value may begin.
+	// farValue is how far from its name a value may begin, in bytes.
 	farValue = 512
 	// farSecret is how far around the data of a Kubernetes Secret its kind may be.
 	farSecret = 4 << 10
 	// farQuery is how far around its variables a GraphQL query may reach.
 	farQuery = 4 << 10
-	// mostBound is how many variables of a query are looked at.
+	// mostBound is how many variables of a query are examined.
 	mostBound = 64
 )
 
 // beside matches a value whose name is the value of another field: {"name":
-// "x-api-key", "value": "abc"} in whatever form, the fields of a form in a
-// multipart body, the variables of a GraphQL query and the data of a Kubernetes
+// "x-api-key", "value": "abc"} in any form, the fields of a form in a multipart
+// body, the variables of a GraphQL query and the data of a Kubernetes
 // Secret. f is the field before the cursor, with a harmless name.
 func beside(c cursor, f field) hit {
 	start := len(f.name)
@@ -58,8 +58,7 @@ func isValueLabel(label string) bool {
 	return false
 }
 
-// member is a field with a value that ends soon: a name, or what stands between
-// a name and its value.
+// member is a field with a short value: a name, or a field between a name and its value.
 type member struct {
 	text      string
 	quoted    bool
@@ -85,7 +84,7 @@ func shortValue(s string, i int, quotedName bool, far int) (member, bool) {
 	return member{s[from:to], false, from, to}, to > from && to < stop
 }
 
-// nextLabel reads the field that comes after a value, and where its own begins.
+// nextLabel reads the label of the field after a value.
 func nextLabel(s string, i int) (f field, ok bool) {
 	const far = 64
 	stop := min(len(s), i+far)
@@ -151,7 +150,7 @@ func valueAfterName(c cursor, f field) hit {
 	return hit{}
 }
 
-// valueBeforeName matches the value that a sensitive name comes directly after.
+// valueBeforeName matches the value directly before a sensitive name.
 func valueBeforeName(c cursor, f field) hit {
 	if f.quote == "" {
 		return hit{} // what people and encoders write without quotes begins with the name
@@ -190,8 +189,8 @@ func (c cursor) gradeBeside(name string) grade {
 	}
 }
 
-// besideValue masks the value of a field that has its name beside it. Numbers
-// stay: such pairs are also how metrics are written.
+// besideValue masks the value of a field whose name is in another field. Numbers stay: metrics have
+// this form as well.
 func (c cursor) besideValue(f field) hit {
 	from := skipSpace(c.text, f.value, true)
 	end := scalarEnd(c.text, from)
@@ -214,8 +213,7 @@ func isNumeric(s string) bool {
 	return true
 }
 
-// secretData matches the data of a Kubernetes Secret: every value in it is one,
-// whatever its name.
+// secretData matches the data of a Kubernetes Secret: every value in it is a secret.
 func secretData(c cursor, f field) hit {
 	s := c.text
 	from := skipSpace(s, f.value, true)
@@ -261,7 +259,7 @@ func secretData(c cursor, f field) hit {
 	return masked(s, values, c.floor)
 }
 
-// masked puts a mask in place of each value, as one hit.
+// masked replaces each value by a mask, as one hit.
 func masked(s string, values []member, floor int) hit {
 	var out strings.Builder
 	first, copied := -1, 0
@@ -309,8 +307,7 @@ func indentOf(s string, i int) int {
 	return n
 }
 
-// yamlLineEnd returns where the line at i ends, be it the real end or that of a
-// line in JSON.
+// yamlLineEnd returns the end of the line at i, real or escaped in JSON.
 func yamlLineEnd(s string, i int) int {
 	for i < len(s) && s[i] != '\n' && s[i] != '\r' && s[i] != '"' {
 		if s[i] == '\\' {
@@ -323,8 +320,8 @@ func yamlLineEnd(s string, i int) int {
 	return i
 }
 
-// variables matches the variables of a GraphQL query that stand for a sensitive
-// argument: login(password: $p) has the password in the variable p.
+// variables matches the variables of a GraphQL query that are sensitive arguments: login(password:
+// $p) has the password in the variable p.
 func variables(c cursor, f field) hit {
 	s := c.text
 	from := skipSpace(s, f.value, true)
@@ -356,7 +353,7 @@ func variables(c cursor, f field) hit {
 	return masked(s, values, c.floor)
 }
 
-// bind enters the variables of a query that stand for sensitive arguments.
+// bind records the variables of a query that are sensitive arguments.
 func bind(n *names, query string, bound map[string]bool) {
 	for range mostBound {
 		i := strings.IndexByte(query, '$')
@@ -425,20 +422,19 @@ func listed(c cursor) hit {
 	return hit{from: escapes + 1, to: to, text: Mask}
 }
 
-// announcement returns how sure it is that a text in a list names the element
-// that comes next.
+// announcement is how certain it is that a text in a list names the next element.
 type announcement int
 
 const (
 	saysNothing announcement = iota
-	// saysWord is a plain word such as password, which lists of fields have too.
+	// saysWord is a plain word such as password, which lists of fields contain as well.
 	saysWord
 	// saysName is a name that is seldom anything else: x-api-key, --password,
 	// "password:", "Authorization: Bearer".
 	saysName
 )
 
-// announces reports whether a text in a list names the element that comes next.
+// announces returns how certain it is that a text in a list names the next element.
 func (n *names) announces(s string) announcement {
 	if len(s) < len("pin") || strings.HasPrefix(s, "[REDACTED") {
 		return saysNothing

@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	// MaxBody is how long Body leaves a body, in bytes, with the mark of a cut.
+	// MaxBody is the maximum length of a body after Body, in bytes.
 	MaxBody = 8 << 10
-	// cutMark ends a body that was cut.
+	// cutMark ends a truncated body.
 	cutMark = " ... [cut]"
 )
 
-// Body masks the secrets in a request or response body: JSON, a form or any
-// other text. Then it cuts it to at most MaxBody bytes at a rune boundary, not
-// within a mask; what was cut ends in " ... [cut]".
+// Body masks the secrets in a request or response body: JSON, a form or any other text. It then
+// truncates it to at most MaxBody bytes, at a rune boundary and not within a mask; a truncated
+// body ends in " ... [cut]".
 func (e *Engine) Body(s string) string {
 	s, marked := strings.CutSuffix(s, cutMark) // the mark is ours, and no value
 	for range maxRounds {
@@ -38,8 +38,8 @@ func (e *Engine) Body(s string) string {
 	return Mask
 }
 
-// isForm says that a body is application/x-www-form-urlencoded, by its looks:
-// no white space, no quotes and a name before the first =.
+// isForm reports whether a body looks like application/x-www-form-urlencoded: without
+// white space and quotes, with a name before the first =.
 func isForm(s string) bool {
 	first := strings.IndexByte(s, '=')
 	if first <= 0 || strings.IndexByte(`{["<`, s[0]) >= 0 {
@@ -53,8 +53,8 @@ func isForm(s string) bool {
 	return true
 }
 
-// cut leaves at most the first end bytes of a longer text: less where a rune or
-// a mask goes on beyond.
+// cut returns at most the first end bytes of a text: fewer where they would end within a rune or a
+// mask.
 func cut(s string, end int) string {
 	const longestMask, opening = 40, "[REDACTED"
 	for least := end - utf8.UTFMax; end > least && !utf8.RuneStart(s[end]); {

@@ -9,9 +9,8 @@ const (
 	longestPhone = 15
 )
 
-// card matches a payment card number: 13 to 19 digits, in one piece or in the
-// groups that are printed on cards, of a length that its issuer has, that pass
-// Luhn.
+// card matches a payment card number: 13 to 19 digits, in one piece or in the groups that cards
+// have, of a length of its issuer, with a valid Luhn check digit.
 func card(c cursor) hit {
 	if !cardStart(c.text, c.at) {
 		return hit{}
@@ -52,13 +51,13 @@ func card(c cursor) hit {
 	return hit{from: c.at, to: to, text: quote + c.mask + quote}
 }
 
-// printed says that cards have a gap behind a group of that many digits, with
-// which there are n: 4 4 4 4, 4 6 5 and 4 6 4.
+// printed reports whether cards have a gap after a group of that many digits, the last of which is
+// the n-th: 4 4 4 4, 4 6 5 and 4 6 4.
 func printed(group, n int) bool {
 	return group == 4 && n%4 == 0 || group == 6 && n == 10
 }
 
-// cardStart says that a number may begin at i: not within a word, a longer
+// cardStart reports whether a number may begin at i: not within a word, a longer
 // number or a fraction.
 func cardStart(s string, i int) bool {
 	if !wordStart(s, i) {
@@ -72,9 +71,9 @@ func cardEnd(s string, i int) bool {
 	return !isAlnum(next) && (next != '.' || !is(byteAt(s, i+1), classDigit))
 }
 
-// jsonNumberQuote is the quote that a mask needs where a JSON number began at
-// i, so that the JSON stays valid: that of the member's name. There is none for
-// a number in prose, nor in an array with text in it, which may be either.
+// jsonNumberQuote returns the quote that a mask needs in place of a JSON number at i, so that the
+// JSON stays valid: that of the member's name. It returns none for a number in prose, and in an
+// array with text.
 func jsonNumberQuote(s string, i int) string {
 	const far = 256
 	from := max(0, i-far)
@@ -101,7 +100,7 @@ func jsonNumberQuote(s string, i int) string {
 	return s[start:end]
 }
 
-// lastNotSpace is where the white space before i begins, at most 64 bytes back.
+// lastNotSpace returns where the white space before i begins, at most 64 bytes back.
 func lastNotSpace(s string, i int) int {
 	const far = 64
 	for from := i - far; i > 0 && i > from && is(s[i-1], classSpace); {
@@ -114,7 +113,7 @@ func plausibleCard(d []byte) bool {
 	return issued(d) && luhn(d)
 }
 
-// issued says that an issuer makes cards of this length with these digits.
+// issued reports whether an issuer has cards of this length with these digits.
 func issued(d []byte) bool {
 	n := len(d)
 	two := int(d[0])*10 + int(d[1])

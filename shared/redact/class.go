@@ -10,13 +10,13 @@ const (
 	classHex        // 0-9, a-f and A-F
 	classToken      // base64url: letters, digits, _ and -
 	classBase64     // both base64 alphabets, with padding, and . and ~
-	className       // what an unquoted field name is made of
+	className       // characters of an unquoted field name
 	classSpace
-	classCommandEnd // what ends a command on a line
+	classCommandEnd // ends a command on a line
 	classSwitch     // flags of one letter that curl has before -u in one word
-	classPlainEnd   // what may end a value without quotes
-	classShortEnd   // what ends a short value without quotes
-	classLabel      // what the label of a field is made of
+	classPlainEnd   // may end a value without quotes
+	classShortEnd   // ends a short value without quotes
+	classLabel      // characters of the label of a field
 )
 
 var classes = classify()
@@ -72,7 +72,7 @@ func byteAt(s string, i int) byte {
 	return s[i]
 }
 
-// runEnd is where the run of bytes of class c that begins at i ends.
+// runEnd returns where the run of bytes of class c that begins at i ends.
 func runEnd(s string, i int, c class) int {
 	for i < len(s) && is(s[i], c) {
 		i++
@@ -80,8 +80,8 @@ func runEnd(s string, i int, c class) int {
 	return i
 }
 
-// wordStart says that what begins at i is not the rest of a longer word. The
-// letters of an escape (%20, \n, \u0026) are no word.
+// wordStart reports whether a word begins at i, which is not within a longer one. The letters of an
+// escape (%20, \n, \u0026) are no word.
 func wordStart(s string, i int) bool {
 	if i == 0 || !isAlnum(s[i-1]) {
 		return true

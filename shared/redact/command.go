@@ -42,12 +42,12 @@ const (
 	// switchesOfCurl are the flags of one letter without an argument that stand before
 	// -u in one word.
 	switchesOfCurl = "sSfkiLvgGINj"
-	// maxFlags is how long such a word is at most.
+	// maxFlags is the maximum length of such a word.
 	maxFlags = 12
 )
 
-// shortFlag matches the argument of -p, -u and -a behind a command that takes a
-// password there, and that of a -u behind other flags of curl, as in -fsSu.
+// shortFlag matches the argument of -p, -u and -a of a command that takes a password there, and that
+// of -u after other flags of curl, as in -fsSu.
 func shortFlag(c cursor) hit {
 	s := c.text
 	flag := c.at + len(" -")
@@ -102,8 +102,8 @@ func (c cursor) afterColon(from int, command string) hit {
 	return hit{from: from + colon + 1, to: to, text: Mask}
 }
 
-// commandBefore returns the command on the line before the cursor that takes a
-// password behind a flag of one letter, or an empty text.
+// commandBefore returns the command on the line before the cursor that takes a password as the
+// argument of a flag of one letter, or an empty text.
 func commandBefore(c cursor, flag byte) string {
 	const far = 256
 	from := c.at
@@ -132,8 +132,8 @@ func commandBefore(c cursor, flag byte) string {
 	return ""
 }
 
-// mayTakePassword reports whether a line has a part of the name of a command that
-// takes a password behind a flag.
+// mayTakePassword reports whether a line has a part of the name of a command that takes a password
+// as the argument of a flag.
 func mayTakePassword(line string, flag byte) bool {
 	parts := [...]string{"mysql", "maria", "mongo", "sshpass", "login"}
 	switch flag {
@@ -150,7 +150,7 @@ func mayTakePassword(line string, flag byte) bool {
 	return false
 }
 
-// takesPassword reports whether a command takes a password behind a flag.
+// takesPassword reports whether a command takes a password as the argument of a flag.
 func takesPassword(command string, flag byte) bool {
 	command = command[strings.LastIndexByte(command, '/')+1:]
 	switch flag {

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// percentDecode undoes one layer of percent-encoding. What is not an escape
-// stays as it is; a plus is a plus.
+// percentDecode decodes one layer of percent-encoding. Invalid escapes and plus signs stay.
 func percentDecode(s string) string {
 	if strings.IndexByte(s, '%') < 0 {
 		return s
@@ -23,7 +22,7 @@ func percentDecode(s string) string {
 	return string(out)
 }
 
-// percentEncode is what percentDecode undoes. A mask stays readable.
+// percentEncode is the inverse of percentDecode. Masks stay readable.
 func percentEncode(s string) string {
 	const hex = "0123456789ABCDEF"
 	var out strings.Builder
@@ -46,8 +45,8 @@ func unhex(c byte) byte {
 	return c | 0x20 - 'a' + 10
 }
 
-// jsonDecode undoes the JSON escapes of a name, however often the backslash
-// was escaped itself. Escapes of control characters become a space.
+// jsonDecode decodes the JSON escapes of a name, at any depth of escaping. Escapes of control
+// characters become a space.
 func jsonDecode(s string) string {
 	var out strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -77,9 +76,8 @@ func jsonDecode(s string) string {
 	return out.String()
 }
 
-// encoded looks into percent-encoded text: a URL or JSON within a parameter, or
-// the words of a form. Where masking changes what is inside, it is put back
-// encoded.
+// encoded masks percent-encoded text: a URL or JSON within a parameter, or the words of a form.
+// Where masking changes the decoded text, it is encoded again.
 func encoded(c cursor) hit {
 	const ends = "\"'`&?#;,=<>() \t\r\n\\"
 	plus := c.text[c.at] == '+'
@@ -129,8 +127,8 @@ func (c cursor) decoded(text string) (string, bool) {
 	return text, false
 }
 
-// holdsHeader reports whether percent-encoded text that something ends at to is
-// a sensitive header up to a sign within its value, as in Cookie:%20sid=abc.
+// holdsHeader reports whether the percent-encoded text up to to is a sensitive header up to a
+// separator within its value, as in Cookie:%20sid=abc.
 func (c cursor) holdsHeader(from, to int) bool {
 	if to >= len(c.text) || strings.IndexByte("=;,", c.text[to]) < 0 || to-from > maxName {
 		return false

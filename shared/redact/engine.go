@@ -6,49 +6,46 @@ import (
 	"strings"
 )
 
-// Engine masks secrets. It never changes after New, and any number of
-// goroutines may use it.
+// Engine masks secrets. It is safe for concurrent use.
 type Engine struct {
 	names names
 	rules []rule
-	// Bit r of lead[k][b] says that byte b may stand at position k of the
-	// starts of rule r. What passes all three is tried.
+	// Bit r of lead[k][b] is set when byte b may be at position k of the starts of rule r.
+	// A rule is tried where all three bits are set.
 	lead [3][256]uint64
-	// pairs has a bit for every two bytes that some rule may begin with: most
-	// places of a text are passed over with one look at it.
+	// pairs has a bit for every two bytes that some rule may begin with: most positions of a
+	// text are skipped by it.
 	pairs [1 << 16 / 64]uint64
-	// Bit r of shapes says that rule r goes by the shape of a token alone.
+	// Bit r of shapes is set when rule r goes by the shape of a token alone.
 	shapes uint64
-	// loose are the rules that go by so little that a text which isn't in one piece
-	// doesn't count.
+	// loose are rules with so weak a criterion that they don't apply to texts with removed
+	// characters.
 	loose uint64
 	// vendors are the tokens of vendors, and vendorBit is the bit of their rule.
 	vendors   *vendors
 	vendorBit uint64
 	// cardBit is the bit of the rule for cards, which begins at digits.
 	cardBit uint64
-	// identifiers has no rule for a name and a colon: it is what the parts of an
-	// identifier are joined by.
+	// identifiers has no rule for a name and a colon, which joins the parts of identifiers.
 	identifiers *Engine
 }
 
-// rule is one thing to look for.
+// rule recognizes one kind of secret.
 type rule struct {
-	// starts are what a match begins with, one of them, and fold that its case is
-	// of no account.
+	// starts are the possible beginnings of a match; fold ignores their case.
 	starts []string
 	fold   bool
-	// short reports whether a start is found by its first bytes alone.
+	// short means that the first bytes alone identify a start.
 	short bool
-	// named says that it goes by a name or an encoding, not by a shape.
+	// named reports whether it goes by a name or an encoding, not by a shape.
 	named bool
-	// mask is what takes the place of a match.
+	// mask replaces a match.
 	mask  string
 	match func(cursor) hit
 }
 
-// cursor is what a rule sees: a text, and where in it the start was found. A
-// rule may look back to floor, where the last mask ended.
+// cursor is the input of a rule: a text, and where the start was found. A rule may read back to
+// floor, where the last mask ended.
 type cursor struct {
 	engine    *Engine
 	text      string
@@ -58,8 +55,8 @@ type cursor struct {
 	mask      string
 }
 
-// hit says to put text in place of the bytes from..to. Nothing was found where
-// to is zero; retry is then where the rule is worth trying again.
+// hit replaces the bytes from..to by a text. With to zero nothing was found, and retry is where the
+// rule is worth trying again.
 type hit struct {
 	from, to int
 	text     string
@@ -127,8 +124,8 @@ func newEngine(rules []rule, v *vendors) *Engine {
 	return e
 }
 
-// isShort reports whether the bytes that lead has tell all about the starts of a
-// rule: where these have no more than three bytes, and differ in the last alone.
+// isShort reports whether lead alone identifies the starts of a rule: they have at most three
+// bytes, and differ in the last one only.
 func isShort(r rule) bool {
 	for _, start := range r.starts {
 		first, last := r.starts[0], len(start)-1
@@ -139,7 +136,7 @@ func isShort(r rule) bool {
 	return true
 }
 
-// admit enters which byte rule r allows at position k of one of its starts.
+// admit records which bytes rule r allows at position k of one of its starts.
 func (e *Engine) admit(k, r int, start string, fold bool) {
 	bit := uint64(1) << r
 	if k >= len(start) {
@@ -158,8 +155,8 @@ func (e *Engine) admit(k, r int, start string, fold bool) {
 // String masks the secrets in text of any kind.
 func (e *Engine) String(s string) string { return e.clean(s, modeText) }
 
-// clean masks until nothing changes, which makes masking idempotent whatever
-// the rules do to each other. A rule that panics costs the whole value.
+// clean masks until the text no longer changes, so that masking is idempotent however rules
+// interact. Where a rule panics, the whole value is masked.
 func (e *Engine) clean(s string, m mode) (out string) {
 	defer func() {
 		if recover() != nil {
@@ -176,8 +173,8 @@ func (e *Engine) clean(s string, m mode) (out string) {
 	return Mask
 }
 
-// scan is one pass over a text, and before it one over what is visible of it. It
-// returns s itself when it finds nothing.
+// scan makes one pass over a text, and one over its visible characters before. It returns s itself
+// when it finds nothing.
 func (e *Engine) scan(s string, m mode, nesting int) string {
 	if seen, gaps := visible(s); gaps != nil {
 		ed := editor{text: s, gaps: gaps}
@@ -189,7 +186,7 @@ func (e *Engine) scan(s string, m mode, nesting int) string {
 	return ed.String()
 }
 
-// pass hands everything that is to be masked in s to the editor.
+// pass gives all secrets in s to the editor.
 func (e *Engine) pass(s string, m mode, nesting int, ed *editor) {
 	var retry retries
 	c := cursor{engine: e, text: s, mode: m, nesting: nesting}
@@ -213,8 +210,7 @@ func (e *Engine) pass(s string, m mode, nesting int, ed *editor) {
 	}
 }
 
-// next returns the first place from i on where a rule may begin, or the last of
-// the text.
+// next returns the first position from i on where a rule may begin, or the last of the text.
 func (e *Engine) next(s string, i int) int {
 	last := len(s) - 1
 	if i >= last {
@@ -230,11 +226,11 @@ func (e *Engine) next(s string, i int) int {
 	return last
 }
 
-// retries is where in a text each rule is worth trying again.
+// retries returns where in a text each rule is worth trying again.
 type retries [maxRules]int
 
-// try tries the candidates in set at the cursor, until one matches. shape says
-// that this one goes by the shape of a token.
+// try tries the candidates in set at the cursor until one matches. shape means that it goes by the
+// shape of a token.
 func (e *Engine) try(c *cursor, set uint64, retry *retries) (h hit, shape bool) {
 	for ; set != 0; set &= set - 1 {
 		r := bits.TrailingZeros64(set)
@@ -252,8 +248,8 @@ func (e *Engine) try(c *cursor, set uint64, retry *retries) (h hit, shape bool) 
 	return hit{}, false
 }
 
-// tokensEnd is where a secret at from..to ends: a token that begins within it,
-// such as a private key with spaces, belongs to it as a whole.
+// tokensEnd returns where a secret at from..to ends: it includes the whole of a token that begins
+// within it, such as a private key with spaces.
 func (e *Engine) tokensEnd(c cursor, from, to int) int {
 	var retry retries
 	c.floor = from
@@ -278,8 +274,8 @@ func (e *Engine) candidates(s string, i int) uint64 {
 	return set
 }
 
-// begins reports whether s begins with one of the starts. The tokens of vendors,
-// which have no starts here, have been looked for already.
+// begins reports whether s begins with one of the starts. Tokens of vendors have no starts here, and
+// were tried before.
 func (r *rule) begins(s string) bool {
 	if r.starts == nil {
 		return true

@@ -2,8 +2,7 @@ package redact
 
 import "strings"
 
-// Header masks the value of a header: all of it when the name is sensitive,
-// else what is secret in it.
+// Header masks the value of a header: as a whole when the name is sensitive, else the secrets in it.
 func (e *Engine) Header(name, value string) string {
 	if g, _ := e.names.grade(name); g >= weak || g == count && !isCount(value) {
 		return Mask

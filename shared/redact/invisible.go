@@ -6,10 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// invisible reports whether a character takes no room, so that a reader doesn't
-// see that it splits a word: the joiners, which are parts of words and of emoji
-// and therefore stay in texts, and those that package untrusted removes, be it
-// before masking or after it.
+// invisible reports whether a character has no width, so that a reader does not see that it splits
+// a word: the joiners, which are parts of words and emoji and stay in texts, and those that
+// package sanitize removes, before masking or after it.
 func invisible(r rune) bool {
 	switch {
 	case r < 0xad:
@@ -31,8 +30,7 @@ func invisible(r rune) bool {
 	}
 }
 
-// firstInvisible is where the first invisible character of s begins: -1 if
-// there is none.
+// firstInvisible returns the index of the first invisible character of s, or -1.
 func firstInvisible(s string) int {
 	const eightHigh = 0x8080808080808080
 	for i := 0; i < len(s); {
@@ -60,11 +58,11 @@ func firstInvisible(s string) int {
 	return -1
 }
 
-// gap is where invisible characters were taken out of a text: before which of
-// the bytes that stayed, and how many bytes so far.
+// gap is a position where invisible characters were removed from a text: before which of the
+// remaining bytes, and how many bytes so far.
 type gap struct{ at, bytes int }
 
-// visible returns s without its invisible characters, and where they were.
+// visible returns s without its invisible characters, and their positions.
 func visible(s string) (string, []gap) {
 	from := firstInvisible(s)
 	if from < 0 {
@@ -93,8 +91,8 @@ func visible(s string) (string, []gap) {
 	return out.String(), gaps
 }
 
-// takenBefore is how many bytes were taken out before byte i of what stayed,
-// those directly before it included.
+// takenBefore returns how many bytes were removed before byte i of the remaining ones, including
+// those directly before it.
 func takenBefore(gaps []gap, i int) int {
 	n := sort.Search(len(gaps), func(n int) bool { return gaps[n].at > i })
 	if n == 0 {
@@ -106,8 +104,8 @@ func takenBefore(gaps []gap, i int) int {
 // editor puts masks into a text, from its beginning to its end.
 type editor struct {
 	text string
-	// gaps are there when the places of hits are those of the text without
-	// its invisible characters.
+	// gaps are set when the positions of hits are those in the text without its invisible
+	// characters.
 	gaps   []gap
 	out    strings.Builder
 	copied int
@@ -126,7 +124,7 @@ func (ed *editor) replace(h hit) {
 	}
 }
 
-// String is the text with its masks: itself if there are none.
+// String returns the text with its masks.
 func (ed *editor) String() string {
 	if ed.copied == 0 {
 		return ed.text

@@ -3,9 +3,9 @@ package redact
 import "strings"
 
 // URL masks the secrets in a URL: user and password, query parameters,
-// parameters in the fragment, and tokens in the path. A value that doesn't look
-// like a URL is masked as text; one with white space in it as both, because
-// text may follow a URL.
+// parameters in the fragment, and tokens in the path. A value that does not
+// look like a URL is masked as text; one with white space as both, because text may follow a
+// URL.
 func (e *Engine) URL(s string) string {
 	for range maxRounds {
 		masked, link := s, e.isLink(s)
@@ -23,8 +23,8 @@ func (e *Engine) URL(s string) string {
 	return Mask
 }
 
-// isLink says that a text looks like a URL, or like a part of one: it begins
-// with a scheme and //, with a path, a query, a fragment, or with a host.
+// isLink reports whether a text looks like a URL or a part of one: it begins with a scheme
+// and //, a path, a query, a fragment, or a host.
 func (e *Engine) isLink(s string) bool {
 	if s == "" || strings.IndexByte("/?#", s[0]) >= 0 {
 		return true

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// grade says how much a name tells about its value.
+// grade is how likely a name is that of a secret.
 type grade uint8
 
 const (
-	// harmless names tell nothing.
+	// harmless names are not those of secrets.
 	harmless grade = iota
-	// counted names are those of secrets and of counts alike (tokens, pass);
-	// only text under them is masked.
+	// counted names are those of secrets and of counts (tokens, pass); only text under them is
+	// masked.
 	counted
-	// count names are those of how many secrets there are (tokenCount): all but
-	// a number under them is masked.
+	// count names are those of the number of secrets (tokenCount); anything but a number under
+	// them is masked.
 	count
-	// weak names are also plain words: after "auth: " in a log line the value
-	// must look like a secret.
+	// weak names are also plain words: after "auth: " in a log line the value must look like a
+	// secret.
 	weak
 	// strong names are always of secrets.
 	strong
@@ -26,13 +26,12 @@ const (
 
 // names holds the sensitive words, in lower case.
 type names struct {
-	// words are matched by one whole word of a name.
+	// words match one whole word of a name.
 	words map[string]grade
-	// pairs are matched by two neighbouring words, written together. They are
-	// strong or counts.
+	// pairs match two adjacent words, without a separator. They are strong or count.
 	pairs map[string]grade
-	// begin has a bit for the first letter of each word and pair, by length: most
-	// words of names are passed over with a look at it.
+	// begin has a bit for the first letter of each word and pair, by length: most words of
+	// names are skipped by it.
 	begin [maxName + 1]uint32
 }
 
@@ -77,8 +76,8 @@ func sensitiveNames() names {
 	return n
 }
 
-// grade grades a name as it stands in a text: percent-encoding and JSON
-// escapes are undone first. last says that the name ends in the sensitive word.
+// grade returns the grade of a name in a text, after decoding percent-encoding and JSON escapes.
+// last means that the name ends in the sensitive word.
 func (n *names) grade(name string) (g grade, last bool) {
 	name, _ = visible(name)
 	if len(name) > maxName {
@@ -109,19 +108,18 @@ func (n *names) isName(word string) bool {
 	return g == strong && last
 }
 
-// splitter walks the words of a name: parts between anything that is no
-// letter, and within them the humps of camelCase.
+// splitter iterates over the words of a name: the parts between characters other than letters, and
+// within them the words of camelCase.
 type splitter struct {
 	names *names
-	// letters holds the letters so far, in lower case, without what is between.
+	// letters holds the letters so far, in lower case, without separators.
 	letters [maxName]byte
 	n       int
 	// Where the word before, the present one and the present part begin.
 	before, word, part int
 	best               grade
 	last               bool
-	// What best was before the present word and before the one before it, and
-	// that these two are a count.
+	// old and older are the best grade before the present word and before the one before it.
 	old, older grade
 	counts     bool
 }
@@ -179,8 +177,7 @@ func (n *names) gradeWord(word string) (grade, bool) {
 	return g, g > harmless
 }
 
-// endsInPassword reports whether a word such as dbpassword ends in the one of two
-// words for it.
+// endsInPassword reports whether a word ends in password or passwd, such as dbpassword.
 func endsInPassword(word string) bool {
 	return len(word) > len("passwd") && word[len(word)-1] == 'd' && (strings.HasSuffix(word, "password") || strings.HasSuffix(word, "passwd"))
 }
@@ -203,7 +200,7 @@ func (sp *splitter) endWord() {
 	sp.before, sp.word = sp.word, sp.n
 }
 
-// endPart ends the word, and looks at the part as one word: PassWord, dbpassword.
+// endPart ends the word, and grades the whole part as one word: PassWord, dbpassword.
 func (sp *splitter) endPart() {
 	if sp.part == sp.n {
 		return

@@ -2,23 +2,23 @@ package redact
 
 import "strings"
 
-// field is a name and a separator in a text, of which the value comes next.
+// field is a name and a separator in a text, followed by the value.
 type field struct {
 	name  string
 	start int
-	// quote is what ends the name, "" when it isn't quoted: a quote, with as
-	// many backslashes before it as the JSON is deep within other JSON.
+	// quote ends the name, "" when it is not quoted: a quote, with backslashes before it for
+	// JSON nested in JSON.
 	quote string
 	// value is where the value begins, before white space.
 	value int
 	grade grade
 	colon bool
-	// beside reports whether the name is not the field's own but stands beside it.
+	// beside means that the name is in another field.
 	beside bool
 }
 
-// pair matches the value after a sensitive name and = or :, be it in a query, a
-// form, JSON or a log line. It begins at the separator.
+// pair matches the value after a sensitive name and = or :, in a query, a form, JSON or a log line.
+// The cursor is at the separator.
 func pair(c cursor) hit {
 	if rest := c.text[c.at:]; strings.HasPrefix(rest, "://") || strings.HasPrefix(rest, "::") {
 		return hit{} // most colons of logs
@@ -64,13 +64,13 @@ func namesOther(c cursor, f field, last bool) bool {
 	return false
 }
 
-// headerInURL reports whether a header stands in a URL, as "X-Api-Key:+abc".
+// headerInURL reports whether a header is in a URL, such as "X-Api-Key:+abc".
 func headerInURL(c cursor, f field) bool {
 	return f.grade == strong && byteAt(c.text, f.value) == '+'
 }
 
-// spacedPair matches the value behind a name of several words, as in "API key:
-// abc1" and "Incorrect API key provided: abc1".
+// spacedPair matches the value after a name of several words, as in "API key: abc1" and "Incorrect
+// API key provided: abc1".
 func spacedPair(c cursor, f field) hit {
 	if f.quote != "" || c.mode != modeText || !spacedName(c, f.name, f.start) {
 		return hit{}
@@ -120,8 +120,8 @@ func fieldBefore(c cursor) (field, bool) {
 	return f, (len(f.name) > 2 || f.name == "is" || f.name == "k" || f.name == "v") && f.separated(s)
 }
 
-// inMask says that what stands before i is a mask or the beginning of one, the
-// words of which name nothing.
+// inMask reports whether the text before i is a mask or the beginning of one, whose
+// words name nothing.
 func inMask(s string, i int) bool {
 	const opening, longest = "[REDACTED", 32
 	if strings.HasSuffix(s[:i], opening) {
@@ -135,8 +135,8 @@ func inMask(s string, i int) bool {
 	return open >= 0 && strings.HasPrefix(s[open:], opening)
 }
 
-// separated says that what follows the name separates it from a value, and
-// isn't a comparison, a path or a scheme. It moves on behind := and =>.
+// separated reports whether a separator follows the name, and not a comparison, a path or a
+// scheme. It skips := and =>.
 func (f *field) separated(s string) bool {
 	next := byteAt(s, f.value)
 	if f.colon {
@@ -161,7 +161,7 @@ func (f *field) separated(s string) bool {
 	return true
 }
 
-// onlyLooksNamed says that a word and a colon in prose are not a name and its
+// onlyLooksNamed reports whether a word and a colon in prose are not a name and its
 // value: a path, a host and its port, a place in a file, a plain word.
 func onlyLooksNamed(c cursor, f field, last bool) bool {
 	s, before := c.text, byteAt(c.text, f.start-1)
@@ -190,13 +190,13 @@ func onlyLooksNamed(c cursor, f field, last bool) bool {
 	return f.grade == weak && !last || to > from && !looksSecret(s[from:to])
 }
 
-// isErrorType says that a name is that of an error type, such as
+// isErrorType reports whether a name is that of an error type, such as
 // TokenExpiredError; its message comes next.
 func isErrorType(name string) bool {
 	return strings.HasSuffix(name, "Error") || strings.HasSuffix(name, "Exception") || strings.HasSuffix(name, "Warning")
 }
 
-// isTypeName says that a name is written like that of a type: PasswordService.
+// isTypeName reports whether a name is written like that of a type: PasswordService.
 func isTypeName(name string) bool {
 	small := false
 	for i := range len(name) {
@@ -208,8 +208,8 @@ func isTypeName(name string) bool {
 	return small && isUpper(name[0])
 }
 
-// multipart matches the value of a form field in a multipart body: after
-// name="password" come the end of the headers, the value and the boundary.
+// multipart matches the value of a form field in a multipart body: after name="password" follow the
+// end of the headers, the value and the boundary.
 func multipart(c cursor, f field) hit {
 	const headers, boundary = 512, "\n--"
 	s := c.text
@@ -249,7 +249,7 @@ func multipart(c cursor, f field) hit {
 	if to == from {
 		return hit{}
 	}
-	// Between the name and the value stand further headers, which may hold a secret.
+	// Further headers between the name and the value may hold a secret.
 	between := s[end:from]
 	if c.nesting < maxNesting {
 		between = c.engine.scan(between, c.mode, c.nesting+1)
@@ -257,8 +257,8 @@ func multipart(c cursor, f field) hit {
 	return hit{from: end, to: to, text: between + Mask}
 }
 
-// element matches the text of an XML element with a sensitive name. Without
-// its end it is as likely a type parameter, and stays.
+// element matches the text of an XML element with a sensitive name. Without an end tag it is as
+// likely a type parameter, and stays.
 func element(c cursor) hit {
 	s, from := c.text, c.at+1
 	if byteAt(s, from) == '<' {
@@ -299,8 +299,7 @@ func element(c cursor) hit {
 	return hit{from: from, to: from + length, text: Mask}
 }
 
-// heredoc matches the lines behind a sensitive name and <<: what comes up to the
-// line with the word that begins them.
+// heredoc matches the lines after a sensitive name and <<, up to the line with their delimiter.
 func heredoc(c cursor) hit {
 	s := c.text
 	if !announcedBy(c, c.at) {

@@ -12,8 +12,8 @@ func nameBefore(c cursor, i int) (string, int) {
 	return c.text[start:i], start
 }
 
-// afterEscape returns where a name begins that an escaped line end or tab stands
-// before: in a text in JSON, these are letters like any other.
+// afterEscape returns where a name begins after an escaped line end or tab, which are letters like
+// any other in a text within JSON.
 func afterEscape(name string) int {
 	if strings.IndexByte(name, '\\') < 0 {
 		return 0
@@ -29,9 +29,8 @@ func afterEscape(name string) int {
 	return 0
 }
 
-// announcedBy reports whether a name before i is one whose value comes next in
-// plain words: it is always of secrets, ends in the sensitive word, and is no
-// part of a path.
+// announcedBy reports whether the value of the name before i follows in plain words: the name is
+// always that of a secret, ends in the sensitive word, and is not in a path.
 func announcedBy(c cursor, i int) bool {
 	name, start := nameBefore(c, i)
 	if len(name) < len("pin") || byteAt(c.text, start-1) == '/' || strings.HasPrefix(name, "[REDACTED") {
@@ -56,8 +55,8 @@ func arrow(c cursor) hit {
 	return plainSecret(c, skipSpace(c.text, c.at+len("->"), false), looksSecret)
 }
 
-// cell matches the second cell of a table's row of which the first one is a
-// sensitive name: | password | abc1 |.
+// cell matches the second cell of a row of a table whose first cell is a sensitive name:
+// | password | abc1 |.
 func cell(c cursor) hit {
 	const longest = 512
 	s := c.text
@@ -82,7 +81,7 @@ func cell(c cursor) hit {
 	return hit{from: from, to: from + len(value), text: Mask}
 }
 
-// tabbed matches the value behind a sensitive name and a tab.
+// tabbed matches the value after a sensitive name and a tab.
 func tabbed(c cursor) hit {
 	if !is(byteAt(c.text, c.at-1), className) || !announcedBy(c, c.at) {
 		return hit{}
@@ -94,8 +93,8 @@ func tabbed(c cursor) hit {
 	return plainSecret(c, skipSpace(c.text, from, false), looksSecret)
 }
 
-// isValue matches the value in "the password is abc1". What a sentence says of a
-// password, such as that it is required, stays.
+// isValue matches the value in "the password is abc1". Plain sentences about a password stay, such as
+// that it is required.
 func isValue(c cursor) hit {
 	from := skipSpace(c.text, c.at+len(" is "), false)
 	if b := byteAt(c.text, from); !isQuote(b) && b != '\\' && !looksPassword(c.text[from:plainEnd(c.text, from, modeText)]) {
@@ -134,8 +133,8 @@ func plainSecret(c cursor, from int, secret func(string) bool) hit {
 	return hit{from: from, to: to, text: Mask}
 }
 
-// looksPassword reports whether a word behind "is" is hardly one of the sentence.
-// It is stricter than looksSecret: sentences speak of sizes and of algorithms.
+// looksPassword reports whether a word after "is" is unlikely to belong to the sentence. It is
+// stricter than looksSecret, because sentences mention sizes and algorithms.
 func looksPassword(word string) bool {
 	const shortest, phrase = 6, 21
 	if len(word) < shortest {
@@ -175,8 +174,8 @@ func technical(word string) bool {
 	return false
 }
 
-// placeholder reports whether a word stands for a secret and is none: a
-// variable, a mark in a help text, a name, asterisks.
+// placeholder reports whether a word is a placeholder for a secret: a variable, a metavariable of a
+// help text, a name, asterisks.
 func placeholder(word string) bool {
 	if word == "" {
 		return true
@@ -202,7 +201,7 @@ func placeholder(word string) bool {
 	return prose(bare)
 }
 
-// prose reports whether a word goes on in a sentence about a flag.
+// prose reports whether a word continues a sentence about a flag.
 func prose(word string) bool {
 	if saysWrong(word) {
 		return true
@@ -220,8 +219,8 @@ func prose(word string) bool {
 	return false
 }
 
-// spacedName reports whether the last word of a name of several words stands
-// before i, such as "API key" or "API key provided". Its words begin before start.
+// spacedName reports whether a name of several words ends before i, such as "API key" or "API key
+// provided". Its words begin before start.
 func spacedName(c cursor, last string, start int) bool {
 	if byteAt(c.text, start-1) != ' ' || len(last) < len("is") || len(last) > len("provided") {
 		return false
@@ -245,7 +244,7 @@ func spacedName(c cursor, last string, start int) bool {
 	}
 }
 
-// foldedIn reports whether a word is one of several, whatever its case.
+// foldedIn reports whether a word is one of several, ignoring case.
 func foldedIn(word string, words ...string) bool {
 	for _, w := range words {
 		if len(w) == len(word) && w[0] == word[0]|0x20 && strings.EqualFold(w, word) {

@@ -7,8 +7,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Event masks every string of an event in place, also those in its Args and
-// its headers. Kinds, levels and states are words of ours and stay.
+// Event masks every string of an event in place, with those in Args and headers. Kinds, levels and
+// states are constants and stay.
 func (e *Engine) Event(ev *telemetry.Event) {
 	e.text(&ev.App, &ev.Session, &ev.Release)
 	e.link(&ev.URL)
@@ -65,9 +65,8 @@ func (e *Engine) Result(r *ci.Result) {
 	}
 }
 
-// External masks every text of an alert of another system in place, also those
-// of its labels, whose names tell what they hold. Its Key and Episode have no
-// room for a secret, and stay.
+// External masks every text of an alert of another system in place, with those of its labels, whose
+// names are considered. Key and Episode have no room for a secret, and stay.
 func (e *Engine) External(a *external.Alert) {
 	a.EachText(func(s *string, _ int) { e.text(s) })
 	a.EachLink(func(s *string, _ int) { e.link(s) })
@@ -86,10 +85,9 @@ func (e *Engine) External(a *external.Alert) {
 	}
 }
 
-// Alert masks every text of an alert in place, also those in its Context. What
-// identifies it is masked as well, because whoever may write to the bus chooses
-// it, but not behind a name and a colon: ci:custom:abc:refresh-token:failure:1
-// would lose what keeps two alerts apart.
+// Alert masks every text of an alert in place, with those in its Context. Its identifiers are masked
+// as well, because a writer to the bus chooses them, but not after a name and a colon:
+// ci:custom:abc:refresh-token:failure:1 would lose what distinguishes two alerts.
 func (e *Engine) Alert(a *alert.Alert) {
 	e.text(&a.Title, &a.Detail, &a.App, &a.Reason)
 	e.identifiers.text(&a.DedupKey, &a.Source, &a.ID, &a.CorrelationID, &a.Revises, &a.Resolves, &a.InhibitedBy)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// afterSpace is where the spaces end that must stand at i, in any encoding.
+// afterSpace returns where the spaces at i end, in any encoding, and whether there are any.
 func afterSpace(s string, i int) (int, bool) {
 	const most = 8
 	end := i
@@ -22,11 +22,11 @@ func afterSpace(s string, i int) (int, bool) {
 	return end, true
 }
 
-// shortestBearer is the shortest token: shorter are words and status codes.
+// shortestBearer is the shortest token; shorter texts are words and status codes.
 const shortestBearer = 4
 
-// bearer matches the word and the token after it. Prose speaks of bearer
-// tokens too: a plain small word after it is not a token.
+// bearer matches the word bearer and the token after it. A plain word in lower case after it is not a
+// token: prose mentions bearer tokens too.
 func bearer(c cursor) hit {
 	from, ok := afterSpace(c.text, c.at+len("bearer"))
 	if !ok {
@@ -43,7 +43,7 @@ func bearer(c cursor) hit {
 	return hit{from: from, to: to, text: c.mask}
 }
 
-// aboutBearer says that a word belongs to the sentence that "bearer" is in.
+// aboutBearer reports whether a word belongs to the sentence that "bearer" is in.
 func aboutBearer(word string) bool {
 	switch strings.ToLower(word) {
 	case "token", "tokens", "auth", "authentication", "authorization", "scheme", "realm", "error", "header",
@@ -55,7 +55,7 @@ func aboutBearer(word string) bool {
 	}
 }
 
-// looksSecret says that a word is hardly one of a language.
+// looksSecret reports whether a text is unlikely to be a word of a language.
 func looksSecret(word string) bool {
 	if len(word) >= 16 {
 		return true
@@ -71,8 +71,8 @@ func looksSecret(word string) bool {
 	return false
 }
 
-// basic matches the word and base64 after it, which holds a colon or at least
-// looks like nothing else.
+// basic matches the word basic and base64 after it, which has a colon when decoded or can hardly be
+// anything else.
 func basic(c cursor) hit {
 	const shortest, looked = 8, 1024
 	from, ok := afterSpace(c.text, c.at+len("basic"))
@@ -93,8 +93,7 @@ func basic(c cursor) hit {
 	return hit{from: from, to: to, text: c.mask}
 }
 
-// keyLabel is the label of the PEM line whose dashes end at from, and where it
-// ends.
+// keyLabel returns the label of the PEM line whose dashes end at from, and where it ends.
 func keyLabel(s string, from int) (string, int) {
 	const longest = 96
 	label, _, ok := strings.Cut(s[from:min(from+longest, len(s))], "-----")
@@ -118,8 +117,7 @@ func isKeyLabel(label string) bool {
 	return strings.Contains(label, "PRIVATE KEY") || strings.Contains(label, "NKEY SEED")
 }
 
-// privateKey matches a PEM block, up to the end of the text where its end is
-// cut off.
+// privateKey matches a PEM block, or up to the end of the text where it is truncated.
 func privateKey(c cursor) hit {
 	const begin, end = len("-----BEGIN"), "-----END"
 	if label, _ := keyLabel(c.text, c.at+begin); !isKeyLabel(label) {
@@ -132,8 +130,7 @@ func privateKey(c cursor) hit {
 	return hit{from: c.at, to: to, text: c.mask}
 }
 
-// privateKeyEnd matches the last lines of a PEM block whose beginning was cut
-// off.
+// privateKeyEnd matches the last lines of a PEM block whose beginning is missing.
 func privateKeyEnd(c cursor) hit {
 	const longest = 16 << 10
 	label, to := keyLabel(c.text, c.at+len("-----END"))
@@ -194,9 +191,9 @@ func encodedKey(c cursor) hit {
 	return hit{from: c.at, to: to, text: c.mask}
 }
 
-// urlCredentials matches user:password before the @ that ends them, and a user
-// alone that looks like a token. Passwords are looked for beyond the end of the
-// authority too: people and programs forget to encode / ? # and quotes.
+// urlCredentials matches user:password before the @ that ends them, and a user alone that looks like
+// a token. Passwords may extend beyond the end of the authority: people and programs forget to
+// encode / ? # and quotes.
 func urlCredentials(c cursor) hit {
 	s, from := c.text, c.at+2
 	if s[c.at+1] == '\\' {
@@ -235,11 +232,10 @@ loop:
 	return hit{from: from, to: at, text: c.mask}
 }
 
-// farAt returns where the @ stands that ends a password with signs in it that
-// end an authority, the first of which is at stop: 0 where what is before stop is
-// no user and beginning of a password, or nothing that looks like a host follows.
-// at is the last @ before stop, or negative. Without any @ it is worth trying
-// again at retry.
+// farAt returns the position of the @ that ends a password with characters in it that end an
+// authority, the first of which is at stop. It returns 0 where the text before stop is no user and
+// beginning of a password, or no host follows. at is the last @ before stop, or negative. Where
+// there is no @, retry is where the rule is worth trying again.
 func (c cursor) farAt(from, colon, at, stop int) (far, retry int) {
 	const longest, longestPort = 512, 5
 	s := c.text
@@ -308,8 +304,7 @@ func (c cursor) web() bool {
 	return false
 }
 
-// isHost reports whether what stands at i can only be a host: it has a dot in it
-// or a port behind it.
+// isHost reports whether the text at i can only be a host: with a dot in it or a port after it.
 func isHost(s string, i int) bool {
 	const longest = 253
 	end := i

@@ -2,7 +2,7 @@ package redact
 
 import "strings"
 
-// allRules lists the rules. Where two match at one place the first one counts.
+// allRules lists the rules. Where two match at one position the first one applies.
 func allRules() []rule {
 	var rules []rule
 	named := func(match func(cursor) hit, starts ...string) {
@@ -81,7 +81,7 @@ func allRules() []rule {
 // letters are those of ASCII.
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// eachOf returns starts that go on behind the same two bytes with one of several.
+// eachOf returns starts that continue the same prefix with one byte of several.
 func eachOf(before, ends string) []string {
 	starts := make([]string, len(ends))
 	for i := range len(ends) {
@@ -92,8 +92,8 @@ func eachOf(before, ends string) []string {
 
 func maskOf(rule string) string { return "[REDACTED:" + rule + "]" }
 
-// token matches a prefix and at least least bytes of a class, all that there
-// are. Less is not a match, so that a failure costs at most least steps.
+// token matches a prefix and a run of at least least bytes of a class. A shorter run is no match, so
+// that a failure costs at most least steps.
 func token(prefix string, c class, least int) func(cursor) hit {
 	return func(cur cursor) hit {
 		h := after(prefix, c, least)(cur)
@@ -104,7 +104,7 @@ func token(prefix string, c class, least int) func(cursor) hit {
 	}
 }
 
-// after is token, but leaves the prefix standing.
+// after is token, but does not mask the prefix.
 func after(prefix string, c class, least int) func(cursor) hit {
 	return func(cur cursor) hit {
 		from := cur.at + len(prefix)
@@ -129,7 +129,7 @@ func atWord(match func(cursor) hit) func(cursor) hit {
 	}
 }
 
-// withDigit lets a rule match only what holds a digit, as words seldom do.
+// withDigit lets a rule match only text with a digit, which words seldom have.
 func withDigit(match func(cursor) hit) func(cursor) hit {
 	return func(c cursor) hit {
 		if h := match(c); h.to == 0 || strings.ContainsAny(c.text[h.from:h.to], "0123456789") {
@@ -165,7 +165,7 @@ func slack(c cursor) hit {
 	return token(c.text[c.at:c.at+5], classToken, 10)(c)
 }
 
-// slackHook matches what comes after the address of a webhook.
+// slackHook matches the path of a webhook's URL.
 func slackHook(c cursor) hit {
 	for _, kind := range []string{"services/", "workflows/", "triggers/"} {
 		if start := "hooks.slack.com/" + kind; strings.HasPrefix(c.text[c.at:], start) {
@@ -175,7 +175,7 @@ func slackHook(c cursor) hit {
 	return hit{}
 }
 
-// oneOf matches whichever of the prefixes there is, as token does.
+// oneOf is token for one of several prefixes.
 func oneOf(c class, least int, prefixes ...string) func(cursor) hit {
 	return func(cur cursor) hit {
 		for _, p := range prefixes {
@@ -187,8 +187,8 @@ func oneOf(c class, least int, prefixes ...string) func(cursor) hit {
 	}
 }
 
-// openai matches sk- and a key. Names of style classes begin like that too,
-// which are small letters and dashes.
+// openai matches sk- and a key. Names of style classes begin like that too, and have lower-case
+// letters and dashes only.
 func openai(c cursor) hit {
 	h := atWord(token("sk-", classToken, 20))(c)
 	if h.to == 0 || strings.IndexFunc(c.text[c.at+3:h.to], func(r rune) bool { return digitOrUpper(byte(r)) }) >= 0 {
@@ -224,9 +224,8 @@ func sendgrid(c cursor) hit {
 	return hit{from: c.at, to: to, text: c.mask}
 }
 
-// jwt matches base64url parts joined by dots, of which the first is the JSON
-// of a header. Two are enough when the second is JSON as well: the signature
-// may have been cut off.
+// jwt matches base64url parts joined by dots, the first of which is the JSON of a header. Two parts
+// are enough when the second is JSON as well: the signature may be truncated.
 func jwt(c cursor) hit {
 	const shortest = 8
 	first := runEnd(c.text, c.at, classToken)
@@ -265,7 +264,7 @@ func nkeySeed(c cursor) hit {
 	return hit{from: c.at, to: end, text: c.mask}
 }
 
-// base64Prefixed matches what says itself that it is base64.
+// base64Prefixed matches a text with the prefix base64.
 func base64Prefixed(c cursor) hit {
 	h := atWord(after("base64:", classBase64, 24))(c)
 	if h.to == 0 || strings.ContainsAny(c.text[h.from:h.to], "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
@@ -288,7 +287,7 @@ func telegram(c cursor) hit {
 	return hit{from: from, to: to, text: c.mask}
 }
 
-// discordHook matches what comes after the address of a webhook.
+// discordHook matches the path of a webhook's URL.
 func discordHook(c cursor) hit {
 	const far, mark = 48, "/webhooks/"
 	i := strings.Index(c.text[c.at:min(len(c.text), c.at+far)], mark)
@@ -298,7 +297,7 @@ func discordHook(c cursor) hit {
 	return after(c.text[c.at:c.at+i+len(mark)], classBase64, 20)(c)
 }
 
-// teamsHook matches what comes after the address of a webhook.
+// teamsHook matches the path of a webhook's URL.
 func teamsHook(c cursor) hit {
 	const shortest = 32
 	from := c.at + len("webhookb2/")
@@ -327,7 +326,7 @@ func azureSecret(c cursor) hit {
 	return hit{from: from, to: h.to, text: c.mask}
 }
 
-// terraform matches what stands before .atlasv1. and after it.
+// terraform matches the texts before and after .atlasv1.
 func terraform(c cursor) hit {
 	const lead, least = 14, 40
 	from := c.at

@@ -53,8 +53,7 @@ func values(c cursor) hit {
 	return hit{from: first, to: copied, text: out.String()}
 }
 
-// sensitiveColumns returns which columns in the brackets before the cursor have
-// a sensitive name.
+// sensitiveColumns returns which columns in the parentheses before the cursor have a sensitive name.
 func sensitiveColumns(c cursor) map[int]bool {
 	const longest = 2048
 	end := c.at
@@ -87,8 +86,7 @@ func sensitiveColumns(c cursor) map[int]bool {
 	return columns
 }
 
-// sqlValueEnd returns where a value of a row ends. One that is longer or nests
-// deeper than values of people do ends early.
+// sqlValueEnd returns where a value of a row ends. One of unusual length or depth ends early.
 func sqlValueEnd(s string, i int) int {
 	const longest, deepest = 4 << 10, 8
 	open := 0
@@ -123,8 +121,7 @@ func sqlValueEnd(s string, i int) int {
 	return len(s)
 }
 
-// sqlSecret returns what of a value is the secret: without its quotes, and
-// nothing of a parameter or of none.
+// sqlSecret returns the secret in a value: without quotes, and nothing for a parameter or NULL.
 func sqlSecret(s string, from, to int) (int, int) {
 	value := s[from:to]
 	escapes := runEndOf(s, from, '\\')
@@ -144,8 +141,8 @@ func sqlSecret(s string, from, to int) (int, int) {
 	return from, to
 }
 
-// identifiedBy matches the password in IDENTIFIED BY 'abc', and a quoted one
-// directly behind the word password.
+// identifiedBy matches the password in IDENTIFIED BY 'abc', and a quoted one directly after the word
+// password.
 func identifiedBy(c cursor) hit {
 	s := c.text
 	if !wordStart(s, c.at) {
@@ -176,7 +173,7 @@ func identifiedBy(c cursor) hit {
 	return plainSecret(c, next, func(string) bool { return true })
 }
 
-// quotedSecret masks what stands in quotes at i.
+// quotedSecret masks the quoted text at i.
 func quotedSecret(s string, i int) hit {
 	escapes := runEndOf(s, i, '\\')
 	if !isQuote(byteAt(s, escapes)) || endsOuter(s, escapes+1) {
@@ -189,7 +186,7 @@ func quotedSecret(s string, i int) hit {
 	return hit{from: escapes + 1, to: to, text: Mask}
 }
 
-// sqlWord returns the word at i, and where what comes after it begins.
+// sqlWord returns the word at i, and where the next one begins.
 func sqlWord(s string, i int) (string, int) {
 	end := i
 	for end < len(s) && (isAlnum(s[end]) || s[end] == '_') {
@@ -198,8 +195,7 @@ func sqlWord(s string, i int) (string, int) {
 	return s[i:end], skipBlank(s, end)
 }
 
-// skipBlank returns where white space ends that begins at i, also that of a text
-// in JSON.
+// skipBlank returns where the white space at i ends, real or escaped in JSON.
 func skipBlank(s string, i int) int {
 	for i < len(s) {
 		if is(s[i], classSpace) {
@@ -213,8 +209,7 @@ func skipBlank(s string, i int) int {
 	return i
 }
 
-// lineBreak returns how many bytes the line break at i has, also the escaped one
-// of a text in JSON: 0 for none.
+// lineBreak returns the length of the line break at i, real or escaped in JSON, or 0.
 func lineBreak(s string, i int) int {
 	switch byteAt(s, i) {
 	case '\n':
@@ -242,7 +237,7 @@ func lineBreak(s string, i int) int {
 	return 0
 }
 
-// authCommand matches what a client sends behind AUTH PLAIN and the like.
+// authCommand matches the argument of AUTH PLAIN and the like.
 func authCommand(c cursor) hit {
 	const shortest = 8
 	s := c.text

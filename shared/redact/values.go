@@ -2,8 +2,7 @@ package redact
 
 import "strings"
 
-// value is the value of a sensitive field, and what to put in its place. An
-// empty value is none.
+// value returns the value of a sensitive field and its replacement. An empty value is none.
 func value(c cursor, f field) hit {
 	s, from := c.text, f.value
 	plainOnly := f.quote == "" && c.mode != modeText
@@ -72,8 +71,8 @@ func value(c cursor, f field) hit {
 	return hit{from: from, to: to, text: Mask}
 }
 
-// endsOuter says that the quote before i does not begin a value but ends the
-// JSON text that a name without a value stands in: {"log":"token: ","n":1}.
+// endsOuter reports whether the quote before i does not begin a value but ends the JSON text
+// with a name without a value: {"log":"token: ","n":1}.
 func endsOuter(s string, i int) bool {
 	if c := byteAt(s, i); c == '\n' || c == '\r' {
 		i = skipSpace(s, i, true)
@@ -97,9 +96,8 @@ func skipSpace(s string, i int, lines bool) int {
 	return i
 }
 
-// isCount says that a text begins with a number, of whatever form and with a
-// short unit, or one of another as in 12/4096, or with a word for one, and that
-// nothing of a longer value follows.
+// isCount reports whether a text is a number of any form, with a short unit, a ratio such as
+// 12/4096, or a word for a number, and not the beginning of a longer value.
 func isCount(s string) bool {
 	s = strings.TrimLeft(s, "+-~")
 	end := 0
@@ -129,14 +127,14 @@ func endsValue(s string, i int) bool {
 	return i >= len(s) || strings.IndexByte(" \t\r\n,;&#|)}]<\\\"'`", s[i]) >= 0
 }
 
-// listOfText says that an array begins with a string.
+// listOfText reports whether an array begins with a string.
 func listOfText(s string) bool {
 	rest, ok := strings.CutPrefix(s, "[")
 	return ok && isQuote(byteAt(strings.TrimLeft(rest, " \t\r\n\\"), 0))
 }
 
-// quotedEnd is where the text ends that begins at i, behind a quote with depth
-// backslashes before it. A quote with fewer ends an outer text and so this one.
+// quotedEnd returns where the quoted text at i ends; its quote has depth backslashes before it. A
+// quote with fewer ends an outer text and so this one.
 func quotedEnd(s string, i, depth int) int {
 	quote := s[i-1]
 	run := 0
@@ -155,8 +153,7 @@ func quotedEnd(s string, i, depth int) int {
 	return len(s)
 }
 
-// nestedEnd is where the object or array ends that begins at i: at the end of
-// the text if it was cut off.
+// nestedEnd returns where the object or array at i ends: at the end of the text if it is truncated.
 func nestedEnd(s string, i int) int {
 	open := 0
 	for i < len(s) {
@@ -182,8 +179,8 @@ func nestedEnd(s string, i int) int {
 	return len(s)
 }
 
-// saysNone says that a value is no secret: that there is none, or whether there
-// is one, is often just what the reader looks for.
+// saysNone reports whether a value is no secret but a word for none, or for whether there is one,
+// which is often what a reader looks for.
 func saysNone(s string) bool {
 	switch s {
 	case "null", "true", "false", "undefined", "None", "nil", "await", "new":
@@ -193,8 +190,8 @@ func saysNone(s string) bool {
 	}
 }
 
-// stands reports whether a value stands for one: the parameter of a statement or
-// of a format, or asterisks.
+// stands reports whether a value is a placeholder: the parameter of a statement or format, or
+// asterisks.
 func stands(s string) bool {
 	switch {
 	case s == "":
@@ -208,8 +205,8 @@ func stands(s string) bool {
 	}
 }
 
-// saysWrong says that a word behind a name and a colon goes on in prose:
-// "invalid token: unexpected end".
+// saysWrong reports whether a word after a name and a colon continues in prose: "invalid token:
+// unexpected end".
 func saysWrong(s string) bool {
 	switch strings.ToLower(s) {
 	case "not", "no", "is", "must", "missing", "invalid", "expired", "malformed", "required", "unexpected", "expected",
@@ -221,7 +218,7 @@ func saysWrong(s string) bool {
 	}
 }
 
-// scalarEnd is where a JSON number or word ends.
+// scalarEnd returns where a JSON number or word ends.
 func scalarEnd(s string, i int) int {
 	for i < len(s) && !is(s[i], classSpace) && strings.IndexByte(",}]\"\\", s[i]) < 0 {
 		i++
@@ -229,7 +226,7 @@ func scalarEnd(s string, i int) int {
 	return i
 }
 
-// plainEnd is where a value without quotes ends.
+// plainEnd returns where a value without quotes ends.
 func plainEnd(s string, i int, m mode) int {
 	for ; i < len(s); i++ {
 		c := s[i]
@@ -253,8 +250,7 @@ func plainEnd(s string, i int, m mode) int {
 	return i
 }
 
-// closes says that the punctuation before i is none within a value: nothing of
-// a value comes after it.
+// closes reports whether the punctuation before i ends a value.
 func closes(s string, i int) bool {
 	next := byteAt(s, i)
 	return i >= len(s) || is(next, classSpace) || isQuote(next) || strings.IndexByte(",;)}]\\", next) >= 0
@@ -267,8 +263,8 @@ func runEndOf(s string, i int, b byte) int {
 	return i
 }
 
-// wholeLine says that the value goes on behind its first word: that is an
-// authentication scheme, or the first of several cookies.
+// wholeLine reports whether the value continues after its first word, which is an
+// authentication scheme or the first of several cookies.
 func wholeLine(first string, f field) bool {
 	switch strings.ToLower(first) {
 	case "basic", "bearer", "digest", "token", "negotiate", "ntlm", "apikey", "hawk", "oauth", "hoba",
@@ -280,8 +276,8 @@ func wholeLine(first string, f field) bool {
 		strings.IndexByte(first, '=') > 0
 }
 
-// lineEnd is where a header in a text ends: with the line, real or escaped, or
-// with the quotation that it stands in. Quotes after = are a parameter's.
+// lineEnd returns where a header in a text ends: with the line, real or escaped, or with the quotes
+// around it. Quotes after = are a parameter's.
 func lineEnd(s string, i int, before byte) int {
 	for ; i < len(s); i++ {
 		switch c := s[i]; {
@@ -313,15 +309,14 @@ func lineEnd(s string, i int, before byte) int {
 	return i
 }
 
-// digits reports whether what stands at i is the size of a secret: kubectl
-// describes one as "password: 12 bytes".
+// digits reports whether the text at i is the size of a secret: kubectl describes one as "password:
+// 12 bytes".
 func (f field) digits(s string, i int) bool {
 	end := runEnd(s, i, classDigit)
 	return end > i && strings.HasPrefix(s[end:], " byte")
 }
 
-// startsLine reports whether the name at i is the first on its line, or of what
-// an error says.
+// startsLine reports whether the name at i is the first on its line or of an error message.
 func startsLine(s string, i int) bool {
 	for i > 0 && (s[i-1] == ' ' || s[i-1] == '\t') {
 		i--
@@ -329,8 +324,8 @@ func startsLine(s string, i int) bool {
 	return i == 0 || isQuote(s[i-1]) || s[i-1] == ':' || s[i-1] == '\n' || s[i-1] == '\r' || s[i-1] == 'n' && byteAt(s, i-2) == '\\'
 }
 
-// wordsEnd returns where a value of several words ends whose first one ends at
-// i: with the line, or before a comment or a further name and its value.
+// wordsEnd returns where a value of several words ends, the first of which ends at i: with the line,
+// or before a comment or another name and its value.
 func wordsEnd(s string, i int) int {
 	for byteAt(s, i) == ' ' {
 		from := skipSpace(s, i, false)
@@ -343,8 +338,7 @@ func wordsEnd(s string, i int) int {
 	return i
 }
 
-// blockScalar matches a value of YAML that stands on the lines below its name:
-// behind | or >, or a single word.
+// blockScalar matches a YAML value on the lines below its name: after | or >, or a single word.
 func blockScalar(s string, f field, from int) hit {
 	if !f.colon {
 		return hit{}
@@ -392,9 +386,8 @@ func blockScalar(s string, f field, from int) hit {
 	return hit{from: first, to: end, text: Mask}
 }
 
-// wrapped returns where the quote stands that begins a value within a call or
-// behind the letter of a kind of string: Some("abc"), b"abc". It returns i where
-// there is none.
+// wrapped returns the position of the quote that begins a value within a call or after the prefix of
+// a string literal: Some("abc"), b"abc". It returns i where there is none.
 func wrapped(s string, i int) int {
 	const deepest, longest = 4, 32
 	at := i

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// vendor is a token that begins at a word, and begins as no word does.
+// vendor is a token with a start that no word has.
 type vendor struct {
 	name, start string
-	// At least least bytes of class follow the start. The token goes on while they do.
+	// A run of at least least bytes of class follows the start.
 	class class
 	least int
-	// parts follow the start instead, where the token has several.
+	// parts follow the start instead, where the token has several parts.
 	parts []part
-	// match is for tokens that need more than that.
+	// match recognizes tokens that need more than that.
 	match func(cursor) hit
 }
 
@@ -136,15 +136,14 @@ func vendorTokens() []vendor {
 
 // vendors finds the tokens of vendors by their first three bytes.
 type vendors struct {
-	// leads has a bit for the five low bits of each of three bytes: what a start
-	// begins with, and little else.
+	// leads has a bit for the five low bits of each of the first three bytes of a start.
 	leads   [1 << 15 / 64]uint64
 	byStart map[string][]vendor
 	// pairs has a bit for the first two bytes of each start.
 	pairs [1 << 16 / 64]uint64
 }
 
-// leadBytes is how many bytes of a start are looked at first.
+// leadBytes is how many bytes of a start are examined first.
 const leadBytes = 3
 
 func newVendors() *vendors {
@@ -164,7 +163,7 @@ func newVendors() *vendors {
 	return v
 }
 
-// lead returns the low bits of three bytes at i, which there must be.
+// lead returns the low bits of the three bytes at i, which must exist.
 func lead(s string, i int) uint {
 	return uint(s[i]&31)<<10 | uint(s[i+1]&31)<<5 | uint(s[i+2]&31)
 }
@@ -191,8 +190,8 @@ func vendorToken(c cursor) hit {
 	return hit{}
 }
 
-// sequence matches a start and the parts that follow it. A run that is longer than its
-// part allows is another text.
+// sequence matches a start and the parts that follow it. A run that is longer than its part allows
+// is no match.
 func sequence(start string, parts []part) func(cursor) hit {
 	return func(c cursor) hit {
 		i := c.at + len(start)

@@ -6,11 +6,10 @@ import (
 	"strconv"
 )
 
-// maxDepth is how deep open JSON is walked. What lies deeper is masked whole.
+// maxDepth is how deep JSON values are masked one by one. A deeper value is masked as a whole.
 const maxDepth = 32
 
-// any masks a JSON value and returns what to put in its place. Maps and slices
-// are changed in place.
+// any masks a JSON value and returns its replacement. Maps and slices are changed in place.
 func (e *Engine) any(v any, depth int) any {
 	switch v := v.(type) {
 	case nil, bool:
@@ -39,8 +38,7 @@ func (e *Engine) any(v any, depth int) any {
 	}
 }
 
-// object masks the members of an object in place, and what is secret in their
-// names.
+// object masks the members of an object in place, and secrets in their names.
 func (e *Engine) object(m map[string]any, depth int) {
 	e.variables(m)
 	named := e.namedBeside(m)
@@ -75,8 +73,8 @@ func (e *Engine) namedBeside(m map[string]any) grade {
 	return harmless
 }
 
-// valueBeside masks a value that has its name beside it. Numbers stay: such
-// objects are also how metrics are written.
+// valueBeside masks a value whose name is in another member. Numbers stay: metrics have this form as
+// well.
 func (e *Engine) valueBeside(g grade, v any, depth int) any {
 	switch text := v.(type) {
 	case nil, bool:
@@ -93,8 +91,7 @@ func (e *Engine) valueBeside(g grade, v any, depth int) any {
 	return Mask
 }
 
-// variables masks the variables of a GraphQL query that stand for a sensitive
-// argument, in place.
+// variables masks the variables of a GraphQL query that are sensitive arguments, in place.
 func (e *Engine) variables(m map[string]any) {
 	query, ok := m["query"].(string)
 	values, has := m["variables"].(map[string]any)
@@ -150,8 +147,8 @@ func (e *Engine) number(f float64) any {
 	return f
 }
 
-// foreign masks a value of a type that no JSON decoder makes, by way of its
-// JSON. One without secrets stays what it is; one that has no JSON is masked.
+// foreign masks a value of a type that no JSON decoder returns, by its JSON. A value without secrets
+// stays; one that can't be encoded is masked.
 func (e *Engine) foreign(v any) any {
 	switch reflect.TypeOf(v).Kind() {
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Uint, reflect.Uint8, reflect.Uint16,

@@ -2,10 +2,9 @@ package redact
 
 import "strings"
 
-// list masks the elements of an array in place. A console call passes a name
-// and its value side by side: "token:", "abc". So do lists of headers and of the
-// arguments of a command; formats have them further on, and a long token may
-// be split over several elements.
+// list masks the elements of an array in place. A console call passes a name and its value side by
+// side: "token:", "abc". So do lists of headers and of command arguments. A format has its
+// values further on, and a long token may be split over several elements.
 func (e *Engine) list(values []any, depth int) {
 	due := e.due(values)
 	e.joined(values)
@@ -18,7 +17,7 @@ func (e *Engine) list(values []any, depth int) {
 	}
 }
 
-// due returns which elements of an array are named by another one, or nil.
+// due returns which elements of an array are secrets named by another element, or nil.
 func (e *Engine) due(values []any) map[int]bool {
 	var due map[int]bool
 	mark := func(i int) {
@@ -94,8 +93,8 @@ func (e *Engine) announcesCount(s string) bool {
 	return last && g == count
 }
 
-// formatted returns the place of the argument, from 1, that a format puts behind
-// a sensitive name, as in "password: %s" and "token={}": 0 for none.
+// formatted returns the number of the argument, from 1, that a format puts after a sensitive name,
+// as in "password: %s" and "token={}", or 0.
 func (e *Engine) formatted(s string) int {
 	const most = 16
 	n, from := 0, 0
@@ -120,8 +119,7 @@ func (e *Engine) formatted(s string) int {
 	return 0
 }
 
-// joined masks tokens and private keys that are split over neighbouring elements
-// of an array, in place.
+// joined masks tokens and private keys that are split over adjacent elements of an array, in place.
 func (e *Engine) joined(values []any) {
 	for i := 0; i+1 < len(values); i++ {
 		s, ok := values[i].(string)
@@ -157,8 +155,8 @@ func (e *Engine) joined(values []any) {
 	}
 }
 
-// joinedKey masks a private key of which element i has the beginning at a byte.
-// It returns the last element that it masked.
+// joinedKey masks a private key that begins at a byte of element i. It returns the last element that
+// it masked.
 func (e *Engine) joinedKey(values []any, i, at int) int {
 	s, _ := values[i].(string)
 	h, _ := e.try(&cursor{engine: e, text: s, at: at}, e.shapes&e.candidates(s, at), new(retries))
@@ -185,8 +183,8 @@ func (e *Engine) joinedKey(values []any, i, at int) int {
 	return last
 }
 
-// joinedToken masks a token that begins at a byte of element i and goes on in
-// the next ones. It returns the last element that it masked.
+// joinedToken masks a token that begins at a byte of element i and continues in the next ones. It
+// returns the last element that it masked.
 func (e *Engine) joinedToken(values []any, i, at int) int {
 	const most = 16
 	var text strings.Builder
