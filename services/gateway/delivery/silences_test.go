@@ -116,7 +116,7 @@ func TestAnOlderDocumentChangesNothing(t *testing.T) {
 	if got := s.Inbox.Stats().Silenced; got != 0 {
 		t.Errorf("Silenced = %d, want 0", got)
 	}
-	// What was deleted with another tool is no longer in force.
+	// A silence deleted with another tool is no longer in force.
 	deleted := bus.Message{Subject: "$KV." + bus.BucketSilences + "." + bus.KeySilences, Seq: 30, Header: nats.Header{"KV-Operation": {"DEL"}}}
 	s.Apply(later, silence.RecordOf(deleted))
 	if got, want := len(s.Silences.Active(later).Silences), 0; got != want {

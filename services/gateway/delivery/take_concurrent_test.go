@@ -45,8 +45,8 @@ func TestTakesWaitForEachOther(t *testing.T) {
 	})
 }
 
-// TestTakeOfACallThatEnds: what was claimed for it is delivered by the next, whatever
-// another reader claims beyond.
+// TestTakeOfACallThatEnds: what was claimed for it is delivered by the next, also
+// when another reader claims alerts beyond.
 func TestTakeOfACallThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := runClient(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// TestFirstBlockFits writes pages of any size: the block is bounded, and says how many
-// entries are left out and where to read on.
+// TestFirstBlockFits encodes pages of any size: the block is bounded, and has how many
+// entries are left out and where the list continues.
 func TestFirstBlockFits(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
@@ -133,7 +133,7 @@ func TestCursor(t *testing.T) {
 	}
 }
 
-// FuzzCursor: whatever is taken for a cursor is one, and is written as such again.
+// FuzzCursor: a text that is accepted as a cursor is encoded as an equal cursor again.
 func FuzzCursor(f *testing.F) {
 	f.Add(Cursor{What: Logs, Since: 5, Newest: 1, entryPosition: entryPosition{Seq: 7, Index: 3, Name: "n"}}.String())
 	f.Fuzz(func(t *testing.T, text string) {

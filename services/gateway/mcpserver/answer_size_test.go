@@ -275,10 +275,10 @@ func TestHistoryUnderAStorm(t *testing.T) {
 		t.Fatal("the alerts do not come")
 	}
 	for range 3 {
-		begun := time.Now()
+		start := time.Now()
 		text := c.call(t, "observe", `{"what":"alerts"}`).blocks[0]
 		if !strings.HasPrefix(text, `{"what":"alerts","alerts":[{`) {
-			t.Errorf("got %.200s after %s, want alerts", text, time.Since(begun))
+			t.Errorf("got %.200s after %s, want alerts", text, time.Since(start))
 		}
 	}
 }

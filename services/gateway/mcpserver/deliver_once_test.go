@@ -24,7 +24,7 @@ import (
 func TestHookAndObserveDeliverEachAlertOnce(t *testing.T) {
 	r := newRig(t)
 	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
-		t.Fatalf("nothing pends: %s", got)
+		t.Fatalf("the hook delivers %s, want nothing", got)
 	}
 	c := r.open(t, "agent")
 	r.Publish(t, r.Alert(alert.Info))
@@ -35,11 +35,11 @@ func TestHookAndObserveDeliverEachAlertOnce(t *testing.T) {
 	}
 	for _, event := range []string{"PostToolUse", "UserPromptSubmit", "Stop", "PreToolUse", "SessionEnd"} {
 		if got := r.Hook(t, "agent", testrig.Call(event)); got != "" {
-			t.Errorf("%s tells again: %s", event, got)
+			t.Errorf("%s delivers %s again, want nothing", event, got)
 		}
 	}
 	if got := c.delivered(t); got != "" {
-		t.Errorf("observe tells again: %s", got)
+		t.Errorf("observe delivers %s again, want nothing", got)
 	}
 	r.Publish(t, r.Alert(alert.Warning))
 	c.pending(t, 1)
@@ -47,7 +47,7 @@ func TestHookAndObserveDeliverEachAlertOnce(t *testing.T) {
 		t.Errorf("got %v, want %v", got, "alert03")
 	}
 	if got := r.Hook(t, "agent", testrig.Call("UserPromptSubmit")); got != "" {
-		t.Errorf("the hook tells again: %s", got)
+		t.Errorf("the hook delivers %s again, want nothing", got)
 	}
 	r.Publish(t, r.Alert(alert.Warning))
 	if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("UserPromptSubmit"))); got != "alert04" {

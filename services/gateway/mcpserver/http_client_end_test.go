@@ -151,12 +151,12 @@ func TestClientThatDoesNotReadBlocksNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Read(make([]byte, 1)); err != nil { // it has begun to answer
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // it has start to answer
 		t.Fatal(err)
 	}
-	begun := time.Now()
+	start := time.Now()
 	c.say(t, http.MethodDelete, "")
-	if took := time.Since(begun); took > 5*time.Second { // a busy machine included
+	if took := time.Since(start); took > 5*time.Second { // a busy machine included
 		t.Errorf("the end of the session took %s", took)
 	}
 }

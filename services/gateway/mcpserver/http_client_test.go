@@ -40,8 +40,8 @@ func TestLongestIdle(t *testing.T) {
 func TestTheLongestIdleSessionGivesWay(t *testing.T) {
 	f := newHTTPServer(t.Context(), Config{Bus: bus.Config{URL: "nats://127.0.0.1:1"}, Logger: slog.New(slog.DiscardHandler)}, HTTPConfig{})
 	var passed atomic.Int64
-	begun := time.Now()
-	f.now = func() time.Time { return begun.Add(time.Duration(passed.Load())) }
+	start := time.Now()
+	f.now = func() time.Time { return start.Add(time.Duration(passed.Load())) }
 	server := httptest.NewServer(f)
 	defer server.Close()
 	defer f.end()

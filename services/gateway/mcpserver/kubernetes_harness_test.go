@@ -271,16 +271,16 @@ func (c *raw) listen(t *testing.T) *client {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	resp := c.do(ctx, t, http.MethodGet, "") //nolint:bodyclose // at the end of the test
-	heard := &client{lines: make(chan string, 1000)}
+	receiver := &client{lines: make(chan string, 1000)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for scan := bufio.NewScanner(resp.Body); scan.Scan(); {
 			if line, ok := strings.CutPrefix(scan.Text(), "data: {"); ok {
-				heard.lines <- "{" + line
+				receiver.lines <- "{" + line
 			}
 		}
 	}()
 	t.Cleanup(func() { stop(); <-done; _ = resp.Body.Close() })
-	return heard
+	return receiver
 }

@@ -222,7 +222,7 @@ func TestEventsEndWithStdin(t *testing.T) {
 	c := r.open(t, "end")
 	id := c.send(t, "events/stream", `{`+ofAlerts+`}`)
 	c.next(t)
-	begun := time.Now()
+	start := time.Now()
 	if err := c.in.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestEventsEndWithStdin(t *testing.T) {
 	if err := <-c.done; err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(begun); took > time.Second {
+	if took := time.Since(start); took > time.Second {
 		t.Errorf("it took %s", took)
 	}
 	c.in = nil
@@ -257,7 +257,7 @@ func post(ctx context.Context, t *testing.T, url, version, session, message stri
 			r.Header.Set(name, value)
 		}
 	}
-	answer, err := http.DefaultClient.Do(r) //nolint:bodyclose // who reads it closes it
+	answer, err := http.DefaultClient.Do(r) //nolint:bodyclose // the reader closes it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,13 +332,13 @@ func TestEventsOverHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	end.Header.Set("Mcp-Session-Id", session)
-	begun := time.Now()
+	start := time.Now()
 	answer, err := http.DefaultClient.Do(end)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = answer.Body.Close()
-	if took := time.Since(begun); took > 5*time.Second {
+	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("the session's end took %s", took)
 	}
 	for l := range a {

@@ -12,7 +12,7 @@ import (
 )
 
 // TestObserveReportsMissingParts: where no detector answered for a part of the telemetry,
-// the answer says so, so that the agent does not mistake it for no events.
+// the answer has a note, so that the agent does not mistake it for no events.
 func TestObserveReportsMissingParts(t *testing.T) {
 	r := newRig(t)
 	detector := r.Join(t, bus.RoleDetector)

@@ -23,19 +23,19 @@ func TestIngestIsInStatusAndHealth(t *testing.T) {
 	c := r.dial(t, "")
 	c.initialize(t, "2025-11-25")
 	c.pending(t, 0)
-	var said string
-	says := func(want string) {
+	var answer string
+	reports := func(want string) {
 		t.Helper()
 		for _, call := range [][2]string{{"observe", `{"what":"status"}`}, {"configure", `{"action":"health"}`}} {
 			if !testrig.Poll(func() bool {
-				said = c.call(t, call[0], call[1]).blocks[0]
-				return strings.Contains(said, want)
+				answer = c.call(t, call[0], call[1]).blocks[0]
+				return strings.Contains(answer, want)
 			}) {
-				t.Errorf("%s: got %s, want %s in it", call[0], said, want)
+				t.Errorf("%s: got %s, want %s in it", call[0], answer, want)
 			}
 		}
 	}
-	says(`"intake":{"ok":false,"reason":"no ingest answers`)
+	reports(`"intake":{"ok":false,"reason":"no ingest answers`)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var serving sync.WaitGroup
@@ -55,12 +55,12 @@ func TestIngestIsInStatusAndHealth(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	says(`"intake":{"ok":true}`)
+	reports(`"intake":{"ok":true}`)
 	full.Store(true)
-	says(`"intake":{"ok":false,"reason":"no space left on␛ device, Bearer [REDACTED`)
+	reports(`"intake":{"ok":false,"reason":"no space left on␛ device, Bearer [REDACTED`)
 
 	r.Down()
-	says(`"intake":null`)
+	reports(`"intake":null`)
 }
 
 // TestASlowIngestIsNotGone checks that an ingest which does not answer in time is not

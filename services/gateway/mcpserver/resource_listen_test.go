@@ -52,7 +52,7 @@ func TestListen(t *testing.T) {
 		t.Errorf("got %v, want an error with %q", m.raw, "already")
 	}
 	r.Publish(t, r.Alert(alert.Error))
-	if m := c.hears(t, "tocsin://alerts"); !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
+	if m := c.notified(t, "tocsin://alerts"); !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
 		t.Errorf("got %v, want %q in it", m.raw, `subscriptionId":`+fmt.Sprint(id))
 	}
 	// Ended, and started again at once.
@@ -73,7 +73,7 @@ func TestListen(t *testing.T) {
 		id = next
 	}
 	r.Publish(t, r.Alert(alert.Error))
-	if m := c.hears(t, "tocsin://alerts"); !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
+	if m := c.notified(t, "tocsin://alerts"); !strings.Contains(m.raw, `subscriptionId":`+fmt.Sprint(id)) {
 		t.Errorf("got %v, want %q in it", m.raw, `subscriptionId":`+fmt.Sprint(id))
 	}
 	c.cancel(t, id)
@@ -116,15 +116,15 @@ func TestEndOfAListen(t *testing.T) {
 	r.protocol = mcpserver.Latest
 	c := r.dial(t, "")
 	id := c.listen(t, `["tocsin://alerts","tocsin://ci/latest"]`)
-	begun := time.Now()
+	start := time.Now()
 	if err := c.in.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if m := c.next(t); m.ID != id || m.Error != nil {
 		t.Errorf("got %v, want the result of the listen", m.raw)
 	}
-	if err := <-c.done; err != nil || time.Since(begun) > 300*time.Millisecond {
-		t.Errorf("ended after %s: %v", time.Since(begun), err)
+	if err := <-c.done; err != nil || time.Since(start) > 300*time.Millisecond {
+		t.Errorf("ended after %s: %v", time.Since(start), err)
 	}
 	c.in = nil
 }

@@ -38,7 +38,7 @@ func TestSubscriptions(t *testing.T) {
 	ofOther := r.Alert(alert.Error)
 	ofOther.Category = alert.Errors
 	r.Publish(t, ofOther)
-	if m := one.hears(t, "tocsin://alerts"); m.raw != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"tocsin://alerts"}}` {
+	if m := one.notified(t, "tocsin://alerts"); m.raw != `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"tocsin://alerts"}}` {
 		t.Errorf("got %v, want %v", m.raw, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"tocsin://alerts"}}`)
 	}
 	if got := one.read(t, "tocsin://alerts"); !strings.HasPrefix(got, `{"alerts":[{"id":"alert02"`) || !strings.HasSuffix(got, `"pending":2}`) {
@@ -54,8 +54,8 @@ func TestSubscriptions(t *testing.T) {
 		a := r.Alert(alert.Error)
 		change(&a)
 		r.Publish(t, a)
-		one.hears(t, "tocsin://ci/latest")
-		one.hears(t, "tocsin://alerts/"+past.ID)
+		one.notified(t, "tocsin://ci/latest")
+		one.notified(t, "tocsin://alerts/"+past.ID)
 	}
 	// After another initialize on the connection it has to subscribe again.
 	one.initialize(t, "2025-06-18")
@@ -92,7 +92,7 @@ func TestBurst(t *testing.T) {
 	c := r.open(t, "")
 	c.delivered(t)
 	c.subscribe(t, "tocsin://alerts")
-	begun := time.Now()
+	start := time.Now()
 	var a alert.Alert
 	for range 1000 {
 		a = r.Alert(alert.Error)
@@ -101,9 +101,9 @@ func TestBurst(t *testing.T) {
 	}
 	updates := 0
 	for {
-		c.hears(t, "tocsin://alerts")
+		c.notified(t, "tocsin://alerts")
 		updates++
-		// What comes while this is read is the next update's.
+		// A change while this is read belongs to the next update.
 		id := c.send(t, "resources/read", `{"uri":"tocsin://alerts"}`)
 		m := c.next(t)
 		for ; m.ID != id; m = c.next(t) {
@@ -113,7 +113,7 @@ func TestBurst(t *testing.T) {
 			break
 		}
 	}
-	if most := int(time.Since(begun)/(250*time.Millisecond)) + 1; updates > most {
+	if most := int(time.Since(start)/(250*time.Millisecond)) + 1; updates > most {
 		t.Errorf("%d updates, at most %d", updates, most)
 	}
 }
@@ -139,7 +139,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 				t.Cleanup(func() { _ = s.Close() })
 				return s
 			}
-			hears := func(want ...string) { // in any order: each client may have a stream of its own
+			notified := func(want ...string) { // in any order: each client may have a stream of its own
 				t.Helper()
 				for len(want) > 0 {
 					select {
@@ -185,7 +185,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 			}
 			newest := r.Alert(alert.Error)
 			r.Publish(t, newest)
-			hears("one tocsin://alerts", "one tocsin://ci/latest")
+			notified("one tocsin://alerts", "one tocsin://ci/latest")
 			result, err := one.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "tocsin://alerts"})
 			if err != nil || !strings.Contains(result.Contents[0].Text, `"`+newest.ID+`"`) {
 				t.Errorf("%v: %+v", err, result)
@@ -201,7 +201,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 			}
 			if !testrig.Poll(func() bool { // an update may still be under way
 				r.Publish(t, r.Alert(alert.Error))
-				hears("one tocsin://ci/latest")
+				notified("one tocsin://ci/latest")
 				select {
 				case got := <-updates:
 					return got == "one tocsin://ci/latest"

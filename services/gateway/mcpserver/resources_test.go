@@ -42,8 +42,8 @@ func (c *client) read(t *testing.T, uri string) string {
 	return r.Contents[0].Text
 }
 
-// hears waits for an update of a resource, the next message.
-func (c *client) hears(t *testing.T, uri string) message {
+// notified waits for an update of a resource, the next message.
+func (c *client) notified(t *testing.T, uri string) message {
 	t.Helper()
 	m := c.next(t)
 	for m.Method == "" { // the answer to what was cancelled before may come late

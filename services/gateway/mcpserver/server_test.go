@@ -298,12 +298,12 @@ func TestEnd(t *testing.T) {
 	if err := c.in.Close(); err != nil {
 		t.Fatal(err)
 	}
-	begun := time.Now()
+	start := time.Now()
 	if m := c.next(t); m.ID != held {
 		t.Fatalf("got %v, want %v", m.raw, held)
 	}
 	err := <-c.done
-	if took := time.Since(begun); err != nil || took > time.Second {
+	if took := time.Since(start); err != nil || took > time.Second {
 		t.Errorf("ended after %s: %v", took, err)
 	}
 	c.in = nil
@@ -330,13 +330,13 @@ func TestEndOfAClientThatDoesNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	begun := time.Now()
+	start := time.Now()
 	if err := in.Close(); err != nil {
 		t.Fatal(err)
 	}
 	select {
 	case err := <-done:
-		if took := time.Since(begun); err != nil || took > time.Second {
+		if took := time.Since(start); err != nil || took > time.Second {
 			t.Errorf("ended after %s: %v", took, err)
 		}
 	case <-time.After(patience):
@@ -405,13 +405,13 @@ func TestSignal(t *testing.T) {
 	c := r.open(t, "")
 	held := c.send(t, "tools/call", `{"name":"observe","arguments":{"wait_seconds":50}}`)
 	c.health(t)
-	begun := time.Now()
+	start := time.Now()
 	c.stop()
 	if m := c.next(t); m.ID != held {
 		t.Fatalf("got %v, want %v", m.raw, held)
 	}
-	if err := <-c.done; err != nil || time.Since(begun) > time.Second {
-		t.Errorf("ended after %s: %v", time.Since(begun), err)
+	if err := <-c.done; err != nil || time.Since(start) > time.Second {
+		t.Errorf("ended after %s: %v", time.Since(start), err)
 	}
 	c.in = nil
 }
@@ -434,9 +434,9 @@ func TestEndWithoutABus(t *testing.T) {
 	r := newRig(t)
 	r.Down()
 	c := r.open(t, "")
-	begun := time.Now()
-	if err := c.hangUp(t); err != nil || time.Since(begun) > time.Second {
-		t.Errorf("ended after %s: %v", time.Since(begun), err)
+	start := time.Now()
+	if err := c.hangUp(t); err != nil || time.Since(start) > time.Second {
+		t.Errorf("ended after %s: %v", time.Since(start), err)
 	}
 }
 

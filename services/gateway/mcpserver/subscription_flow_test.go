@@ -248,12 +248,12 @@ func TestSubscriptionOfAClientThatDoesNotReadItsStream(t *testing.T) {
 	}) {
 		t.Fatal("all of it is written")
 	}
-	begun := time.Now()
+	start := time.Now()
 	if text := c.tool(t, "events_unsubscribe", `{"subscriptionId":"`+id+`"}`); !strings.Contains(text, "cancelled") {
 		t.Errorf("got %v, want %q in it", text, "cancelled")
 	}
 	// It waits for a write that is under way, but not for as long as one may take.
-	if took := time.Since(begun); took > 5*time.Second {
+	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("answered after %s", took)
 	}
 	if text := c.tool(t, "events_list_subscriptions", `{}`); !strings.Contains(text, `"subscriptions":[]`) {

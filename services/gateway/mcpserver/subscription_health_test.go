@@ -31,7 +31,7 @@ func TestSubscriptionHealth(t *testing.T) {
 		}
 		k.publish(t, "", &kube.Message{Cluster: "dev", Watch: w})
 	}
-	hears := func(level string, degraded bool, why string) {
+	notified := func(level string, degraded bool, why string) {
 		t.Helper()
 		if p := c.push(t); p.Logger != "kubernetes/subscription_error" || p.Level != level || p.Data.Degraded != degraded || p.Data.Error != why || p.Data.SubscriptionID != s.SubscriptionID || p.Data.Cluster != "dev" {
 			t.Errorf("got %+v, want level %s, degraded %v, error %q", p, level, degraded, why)
@@ -39,22 +39,22 @@ func TestSubscriptionHealth(t *testing.T) {
 	}
 	watch(true) // as it was
 	watch(false)
-	hears("info", false, "")
+	notified("info", false, "")
 	watch(true)
 	watch(true)
-	hears("error", true, "5 tries failed")
+	notified("error", true, "5 tries failed")
 	watch(false)
-	hears("info", false, "")
+	notified("info", false, "")
 	// Nothing watches it any more.
 	k.release(t, "dev")
-	hears("error", true, "no kubewatch watches this cluster any more")
+	notified("error", true, "no kubewatch watches this cluster any more")
 	again := c.follow(t, `{"cluster":"dev","namespaces":["bank"]}`)
 	if !again.Degraded || !strings.Contains(again.Note, "no kubewatch") {
 		t.Errorf("got %+v, want it degraded for want of a kubewatch", again)
 	}
 	c.call(t, "events_unsubscribe", `{"subscriptionId":"`+again.SubscriptionID+`"}`)
 	k.keepRenewing(t, "dev")
-	hears("info", false, "")
+	notified("info", false, "")
 }
 
 // TestSubscriptionHealthThatTheStreamLacks: where the stream has no message about the

@@ -331,7 +331,7 @@ func TestHooksApplySilences(t *testing.T) {
 	r.Publish(t, r.again(first, alert.Warning))
 	for _, event := range []string{"PostToolUse", "UserPromptSubmit", "Stop"} {
 		if got := r.Hook(t, "agent", testrig.Call(event)); got != "" {
-			t.Errorf("%s tells %s", event, got)
+			t.Errorf("%s delivers %s, want nothing", event, got)
 		}
 	}
 	r.Publish(t, r.again(first, alert.Error))
@@ -357,7 +357,7 @@ func TestHooksApplySilences(t *testing.T) {
 	}
 	r.Publish(t, shop)
 	if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert02" {
-		t.Errorf("what can't be read holds back: %s", got)
+		t.Errorf("the alert is suppressed by a document that cannot be read: %s", got)
 	}
 }
 
@@ -398,7 +398,7 @@ func TestSilencesThatWereDeleted(t *testing.T) {
 				t.Errorf("delivered %q, want %q", got, want)
 			}
 			if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != a.ID {
-				t.Errorf("a hook tells %q, want %s", got, a.ID)
+				t.Errorf("a hook delivers %q, want %q", got, a.ID)
 			}
 		}
 	}
@@ -418,12 +418,12 @@ func TestSilenceArguments(t *testing.T) {
 		`{"action":"silence","dedup_key":"errors:we…"}`:                        `dedup_key is truncated (it ends with "…") and would match nothing: use the whole key, observe {"what":"alerts"} shows it`,
 		`{"action":"silence","app":"web","reason":7}`:                          "reason must be a text",
 		`{"action":"silence","app":"web","until":"later"}`:                     "until is no argument",
-		`{"action":"ack"}`:                             "alert_id must be the id of an alert: each delivered alert has it",
-		`{"action":"ack","alert_id":"nobody"}`:         `alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`,
-		`{"action":"unack","alert_id":"nobody"}`:       "alert_id must be that of an acknowledgement in force: silence_list shows them",
-		`{"action":"unsilence"}`:                       "silence_id must be the id of a silence: silence_list shows them",
-		`{"action":"unsilence","silence_id":"nobody"}`: "silence_id must be that of a silence in force: silence_list shows them",
-		`{"action":"quiet"}`:                           "action must be one of streaming, noise, clear, health, ack, unack, silence, silence_list, unsilence",
+		`{"action":"ack"}`:                              "alert_id must be the id of an alert: each delivered alert has it",
+		`{"action":"ack","alert_id":"unknown"}`:         `alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`,
+		`{"action":"unack","alert_id":"unknown"}`:       "alert_id must be that of an acknowledgement in force: silence_list shows them",
+		`{"action":"unsilence"}`:                        "silence_id must be the id of a silence: silence_list shows them",
+		`{"action":"unsilence","silence_id":"unknown"}`: "silence_id must be that of a silence in force: silence_list shows them",
+		`{"action":"quiet"}`:                            "action must be one of streaming, noise, clear, health, ack, unack, silence, silence_list, unsilence",
 	} {
 		if got := c.refused(t, args); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %s, want %q at its start", args, got, want)

@@ -69,7 +69,7 @@ func TestToolReference(t *testing.T) {
 	}
 }
 
-// updating reports whether golden files are to be written. The flag is defined with the
+// updating reports whether to write golden files. The flag is defined with the
 // tests of the wire.
 func updating() bool {
 	f := flag.Lookup("update")
@@ -253,8 +253,8 @@ func FuzzObserveArguments(f *testing.F) {
 	})
 }
 
-// FuzzArguments: whatever a client sends is within the bounds or refused, and a refusal
-// is one line of printable text.
+// FuzzArguments: any arguments are within the bounds or refused, and a refusal is one
+// line of printable text.
 func FuzzArguments(f *testing.F) {
 	observe, streaming := mustSchema[observeArgs](f), mustSchema[streamingArgs](f)
 	f.Add(`{"what":"logs","limit":5,"wait_seconds":1}`)

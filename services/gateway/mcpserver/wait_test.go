@@ -27,7 +27,7 @@ func TestWait(t *testing.T) {
 	r := newRig(t)
 	const short = 300 * time.Millisecond
 	if block, err := r.wait(t.Context(), "shell", "", short); !errors.Is(err, delivery.ErrNoAlert) || block != "" {
-		t.Fatalf("nothing pends: %q %v", block, err)
+		t.Fatalf("got %q, %v, want no alert", block, err)
 	}
 	r.Publish(t, r.Alert(alert.Info))
 	if block, err := r.wait(t.Context(), "shell", alert.Error, short); !errors.Is(err, delivery.ErrNoAlert) || block != "" {
@@ -151,7 +151,7 @@ func TestObserveHoldsForWhatIsNew(t *testing.T) {
 		t.Fatalf("%q %v", block, err)
 	}
 	if text := c.call(t, "observe", `{}`).blocks[0]; !strings.Contains(text, `"alerts_pending":0`) {
-		t.Errorf("what was delivered pends: %s", text)
+		t.Errorf("got %s, want nothing pending", text)
 	}
 	second := r.Alert(alert.Error)
 	r.Publish(t, second)

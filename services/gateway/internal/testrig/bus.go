@@ -14,8 +14,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
-	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
-	"github.com/tocsin-bus/tocsin/shared/statedir"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 // Patience bounds every wait.
@@ -24,10 +23,7 @@ const Patience = 20 * time.Second
 // Bus is a bus that can be stopped and restarted, without a detector: the tests publish
 // the alerts themselves.
 type Bus struct {
-	// Dir has its address and its credentials, and Lock holds Dir.
-	Dir    statedir.Dir
-	Lock   *statedir.Lock
-	Server *embedded.Server
+	*bustest.Bus
 	// Conn is a session in the role of the detector.
 	Conn *bus.Session
 	n    int
@@ -36,34 +32,26 @@ type Bus struct {
 // New starts a bus that ends with the test.
 func New(t *testing.T) *Bus {
 	t.Helper()
-	dir, err := statedir.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &Bus{Dir: dir}
-	b.Up(t)
+	b := &Bus{Bus: bustest.Start(t)}
+	b.connect(t)
 	t.Cleanup(b.Down)
 	return b
 }
 
-// Up starts the bus, at another address than before.
-func (b *Bus) Up(t *testing.T) {
+func (b *Bus) connect(t *testing.T) {
 	t.Helper()
 	var err error
-	if b.Lock, err = b.Dir.Lock(); err != nil {
-		t.Fatal(err)
-	}
-	b.Server, err = embedded.Start(t.Context(), embedded.Config{Dir: b.Dir, Addr: "127.0.0.1:0", Logger: Quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
 	b.Conn, err = bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleDetector, Server: b.Server, Logger: Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Lock.Announce(statedir.Runtime{PID: 1, NATSURL: b.Server.URL()}); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// Up starts the bus after [Bus.Down], at another address.
+func (b *Bus) Up(t *testing.T) {
+	t.Helper()
+	b.Start()
+	b.connect(t)
 }
 
 // Down stops the bus.
@@ -72,20 +60,13 @@ func (b *Bus) Down() {
 		return
 	}
 	b.Conn.Close()
-	b.Server.Close()
-	_ = b.Lock.Release() // a directory that is about to be removed
-	b.Server = nil
+	b.Stop()
 }
 
 // Join returns a session in a role that ends with the test.
 func (b *Bus) Join(t *testing.T, role bus.Role) *bus.Session {
 	t.Helper()
-	c, err := bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: role, Server: b.Server, Logger: Quiet()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	return c
+	return b.Connect(role)
 }
 
 // Publish publishes an alert as a detector does.
