@@ -109,7 +109,7 @@ func TestAlertsAreSplit(t *testing.T) {
 		all[i] = fmt.Sprintf(`{"status":"firing","labels":{"alertname":"A%d"},"annotations":{"summary":"%s"}}`, i, strings.Repeat("s", 250))
 	}
 	if w := tellAlerts(testHandler(s), groupOf(all...)); w.Code != 200 || !strings.Contains(w.Body.String(), `"accepted":3000`) {
-		t.Fatalf("%d %s", w.Code, w.Body)
+		t.Fatalf("got %d %s, want 200 and 3000 accepted", w.Code, w.Body)
 	}
 	next := 0
 	for _, m := range s.msgs {
@@ -182,7 +182,7 @@ func TestAlertsAreCleaned(t *testing.T) {
 			`"annotations":{"summary":"login with {token}","description":"{card}{zero}","dashboard":"http://d/?api_key={cookie}","runbook":"http://u:{password}@r/"}}`)))
 	s := &fakeSink{}
 	if w := tellAlerts(testHandler(s, func(c *Config) { c.Masker = redact.New() }), body); w.Code != 200 {
-		t.Fatalf("%d %s", w.Code, w.Body)
+		t.Fatalf("got %d %s, want 200", w.Code, w.Body)
 	}
 	stored := string(s.msgs[0].Data)
 	for name, secret := range secrets {
@@ -199,7 +199,7 @@ func TestAlertsAreCleaned(t *testing.T) {
 	}
 	a := alerts[0]
 	if a.Key != "f1" || a.Place != "p" || a.Level != "page" || a.Labels["xy"] == "" || a.Labels["token"] != "[REDACTED]" {
-		t.Errorf("%+v", a)
+		t.Errorf("got %+v, want it cleaned and its token masked", a)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestAlertsAreCleaned(t *testing.T) {
 func TestAlertsOfNothing(t *testing.T) {
 	a := external.Alert{Labels: map[string]string{"\u200b": "\u202e", "a": "\ufeff"}, App: "\u200b"}
 	if cleanAlert(&a, redact.New()); a.App != "" || !reflect.DeepEqual(a.Labels, map[string]string{"": "", "a": ""}) {
-		t.Errorf("%+v", a)
+		t.Errorf("got app %q, labels %q, want both without hidden characters", a.App, a.Labels)
 	}
 }
 

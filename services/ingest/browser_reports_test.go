@@ -39,7 +39,7 @@ func TestReports(t *testing.T) {
 			})
 			w := answerOf(h, ask("POST", c.path, strings.NewReader(c.body), c.header...))
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.answer) {
-				t.Errorf("%d %s", w.Code, w.Body)
+				t.Errorf("got %d %s, want %d with %q", w.Code, w.Body, c.status, c.answer)
 			}
 			events := storedEvents(t, s)
 			if c.app == "" != (len(events) == 0) || c.app != "" && (events[0].App != c.app || events[0].Time.IsZero()) {

@@ -84,7 +84,7 @@ func TestUnpack(t *testing.T) {
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, ask("POST", "/lines", bytes.NewReader(c.body), "Content-Encoding", c.encoding))
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
-				t.Errorf("%s, %s: %d %s", encoding, c.name, w.Code, w.Body)
+				t.Errorf("%s, %s: got %d %s, want %d with %q", encoding, c.name, w.Code, w.Body, c.status, c.says)
 			}
 			if h.inFlight.used.Load() != 0 || h.inFlight.requests.Load() != 0 {
 				t.Errorf("%s, %s: %d bytes and %d requests are still under way", encoding, c.name, h.inFlight.used.Load(), h.inFlight.requests.Load())
@@ -106,7 +106,7 @@ func TestUnpackedBytesAreUnderWay(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, ask("POST", "/lines", bytes.NewReader(packed(t, "gzip", text)), "Content-Encoding", "gzip"))
 	if w.Code != 200 {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("got %d %s, want 200", w.Code, w.Body)
 	}
 }
 

@@ -22,7 +22,7 @@ func post(t testing.TB, path, body string, header ...string) []*nats.Msg {
 	w := httptest.NewRecorder()
 	testHandler(s).ServeHTTP(w, ask("POST", path, strings.NewReader(body), append(header, "Content-Type", "application/json")...))
 	if w.Code != 200 {
-		t.Fatalf("%d %s", w.Code, w.Body)
+		t.Fatalf("got %d %s, want 200", w.Code, w.Body)
 	}
 	return s.msgs
 }
@@ -45,7 +45,7 @@ func TestACIResultOnTheBus(t *testing.T) {
 	msgs := post(t, "/ci-result", `{"status":"failure","source":"gitlab-ci","commit":"ABC/1","name":"unit tests","summary":"password hunter2",
 		"failures":[{"name":"test_login","message":"Expected 200\u200b, got 401"}],"duration_ms":45000,"unknown":1}`)
 	if len(msgs) != 2 || msgs[0].Subject != bus.SubjectIntakeCI || msgs[1].Subject != "ci.result.gitlab-ci.abc_1.unit_tests.failure" {
-		t.Fatalf("%v", msgs)
+		t.Fatalf("got messages %v, want one in the log and one in the view", msgs)
 	}
 	const want = `{"status":"failure","source":"gitlab-ci","commit":"ABC/1","name":"unit tests","summary":"password [REDACTED]",` +
 		`"failures":[{"name":"test_login","message":"Expected 200, got 401"}],"duration_ms":45000}`
@@ -62,7 +62,7 @@ func TestRefAndURLStandInForACommit(t *testing.T) {
 	}
 	first, again, other := run("/1"), run("/1"), run("/2")
 	if first != again || first == other || !strings.HasPrefix(first, "ci.result.custom.main-") {
-		t.Errorf("%s, %s, %s", first, again, other)
+		t.Errorf("got subjects %s, %s, %s; want the first two equal, the third another", first, again, other)
 	}
 }
 

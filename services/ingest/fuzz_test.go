@@ -34,12 +34,12 @@ func FuzzBody(f *testing.F) {
 			Accepted int
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || answer.OK != (w.Code == 200) || answer.OK == (answer.Error != "") {
-			t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+			t.Fatalf("got %d %s (%v), want JSON that agrees with the status", w.Code, w.Body, err)
 		}
 		switch w.Code {
 		case 200, 400, 413, 415:
 		default:
-			t.Fatalf("%d %s", w.Code, w.Body)
+			t.Fatalf("got %d %s, want 200, 400, 413 or 415", w.Code, w.Body)
 		}
 		n := 0
 		for _, m := range s.msgs {
@@ -49,7 +49,7 @@ func FuzzBody(f *testing.F) {
 			if events {
 				got, err := telemetry.DecodeMessage(m.Data)
 				if err != nil {
-					t.Errorf("%s: %v", m.Data, err)
+					t.Errorf("message %s cannot be decoded: %v", m.Data, err)
 				}
 				n += len(got)
 			}

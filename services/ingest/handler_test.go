@@ -319,7 +319,7 @@ func TestAResultThatTheViewLacks(t *testing.T) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, ask("POST", pathCIResult, strings.NewReader(failure), "Content-Type", typeJSON))
 		if w.Code != want || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), err.Error()) {
-			t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
+			t.Errorf("got %d %v %s, want %d, Retry-After 1 and the error", w.Code, w.Header(), w.Body, want)
 		}
 		if len(s.msgs) != 1 || s.msgs[0].Subject != bus.SubjectIntakeCI {
 			t.Errorf("%d messages are stored", len(s.msgs))
@@ -357,7 +357,7 @@ func TestMetricsPage(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, ask("GET", "/metrics", nil))
 	if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
-		t.Errorf("%d %s", w.Code, w.Header())
+		t.Errorf("got %d %s, want 200 text/plain", w.Code, w.Header())
 	}
 	for _, want := range []string{
 		`tocsin_ingest_requests_total{code="200",path="/v1/events"} 1`,

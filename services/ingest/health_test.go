@@ -38,10 +38,10 @@ func TestPresence(t *testing.T) {
 	}
 	first := ask()
 	if i := first.Ingest; first.Service != "ingest" || first.Version != "1.2.3" || i == nil || i.Pressure != "normal" || i.Circuit != "closed" || i.Accepted != 2 {
-		t.Errorf("%+v %+v", first, i)
+		t.Errorf("got %+v %+v, want a healthy ingest 1.2.3 with 2 accepted events", first, i)
 	}
 	b.Restart()
 	if again := ask(); again.ID != first.ID || again.Ingest.Accepted != 2 {
-		t.Errorf("%+v %+v", again, again.Ingest)
+		t.Errorf("after a restart of the bus: got %+v %+v, want id %s and 2 accepted events", again, again.Ingest, first.ID)
 	}
 }

@@ -109,12 +109,12 @@ func TestWhatWasAcceptedIsOnTheBus(t *testing.T) {
 	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 
 	if status, _, body := send(t, "POST", url+"/v1/events", "["+logEvent+","+logEvent+"]"); status != 200 || body != `{"ok":true,"accepted":2}` {
-		t.Fatalf("%d %s", status, body)
+		t.Fatalf("events: got %d %s, want 200 and 2 accepted", status, body)
 	}
 	for _, summary := range []string{"first", "second"} {
 		body := strings.Replace(failure, "{", `{"summary":"`+summary+`",`, 1)
 		if status, _, answer := send(t, "POST", url+"/ci-result", body); status != 200 || answer != `{"ok":true}` {
-			t.Fatalf("%d %s", status, answer)
+			t.Fatalf("CI result: got %d %s, want 200", status, answer)
 		}
 	}
 	if accepted.Load() != 3 {
@@ -123,14 +123,14 @@ func TestWhatWasAcceptedIsOnTheBus(t *testing.T) {
 
 	log := stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(m []bus.Message) bool { return len(m) == 3 })
 	if log[0].Subject != "telemetry.default.log" || log[1].Subject != bus.SubjectIntakeCI || log[2].Subject != bus.SubjectIntakeCI {
-		t.Errorf("%v", log)
+		t.Errorf("log = %v, want one message of events and two of CI results", log)
 	}
 	if events, err := telemetry.DecodeMessage(log[0].Data); err != nil || len(events) != 2 || events[0].Time.IsZero() {
-		t.Errorf("%v %v", events, err)
+		t.Errorf("events in the log = %v, %v, want two with a time", events, err)
 	}
 	view := stored(t, dir, bus.RoleGateway, bus.StreamCI, func(m []bus.Message) bool { return len(m) == 1 })
 	if view[0].Subject != "ci.result.github-actions.abc123.build.failure" || !strings.Contains(string(view[0].Data), "second") {
-		t.Errorf("%s %s", view[0].Subject, view[0].Data)
+		t.Errorf("view = %s %s, want the second result", view[0].Subject, view[0].Data)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestABatchOfAsManyAppsAsEvents(t *testing.T) {
 		t.Errorf("lines as application/json: %d %s", status, body)
 	}
 	if status, _, body := send(t, "POST", url+"/v1/events", "["+strings.Join(events, ",")+"]"); status != 200 || body != want {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("got %d %s, want 200 %s", status, body, want)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestBusUnreachableAndRestored(t *testing.T) {
 	b.Stop()
 	url, _ := start(t, Config{Bus: bus.Config{Dir: b.Dir}})
 	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || body != `{"ok":false,"error":"the bus is away"}` {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("ready without a bus: got %d %s, want 503", status, body)
 	}
 	if status, _, _ := send(t, "GET", url+"/healthz", ""); status != 200 {
 		t.Errorf("not alive: %d", status)
@@ -170,7 +170,7 @@ func TestBusUnreachableAndRestored(t *testing.T) {
 	for range breakAfter + 3 {
 		status, header, body := send(t, "POST", url+"/v1/events", logEvent)
 		if status != 503 || header.Get("Retry-After") != "1" || !strings.HasPrefix(body, `{"ok":false,"error":"`) {
-			t.Errorf("%d %v %s", status, header, body)
+			t.Errorf("write without a bus: got %d %v %s, want 503, Retry-After 1 and the reason", status, header, body)
 		}
 	}
 	b.Start()
@@ -195,7 +195,7 @@ func TestBusUnreachableAndRestored(t *testing.T) {
 		return len(states) > 0 && states[len(states)-1] == telemetry.CircuitClosed
 	})
 	if !slices.Equal(states[:1], []string{telemetry.CircuitOpen}) {
-		t.Errorf("%v", states)
+		t.Errorf("states of the circuit = %v, want open first", states)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestAnExternalBusIsPrepared(t *testing.T) {
 	url, _ := start(t, Config{Bus: bus.Config{URL: ns.ClientURL()}, Provision: true})
 	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 	if status, _, body := send(t, "POST", url+"/ci-result", failure); status != 200 {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("got %d %s, want 200", status, body)
 	}
 	lacksNothing(t, bus.Config{URL: ns.ClientURL()})
 }
@@ -318,7 +318,7 @@ func TestWhereItMayListen(t *testing.T) {
 	} {
 		err := Run(t.Context(), Config{Addr: c.addr, Masker: fakeMasker{}, Logger: quiet(), Bus: bus.Config{Dir: statedir.At(t.TempDir())}})
 		if err == nil || !strings.Contains(err.Error(), c.want) || errors.Is(err, service.ErrUsage) != c.usage {
-			t.Errorf("%s: %v", c.addr, err)
+			t.Errorf("listen on %s: error %v, want %q, a usage error: %t", c.addr, err, c.want, c.usage)
 		}
 	}
 	blank := Config{Addr: "0.0.0.0:0", Token: " \t", Masker: fakeMasker{}, Logger: quiet(), Bus: bus.Config{Dir: statedir.At(t.TempDir())}}

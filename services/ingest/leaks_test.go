@@ -121,7 +121,7 @@ func stores(t *testing.T, h *handler, s *fakeSink, p planted) string {
 	s.msgs = nil
 	w := answerOf(h, ask("POST", p.path, strings.NewReader(p.body), append([]string{"Content-Type", p.media}, p.header...)...))
 	if w.Code != 200 {
-		t.Fatalf("%s: %d %s", p.body, w.Code, w.Body)
+		t.Fatalf("%s: got %d %s, want 200", p.body, w.Code, w.Body)
 	}
 	var b strings.Builder
 	for _, m := range s.msgs {

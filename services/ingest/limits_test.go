@@ -111,7 +111,7 @@ func TestOptionsOfTheWholeServerAreCheckedToo(t *testing.T) {
 		fmt.Fprint(conn, request)
 		answer, err := bufio.NewReader(conn).ReadString('\n')
 		if err != nil || !strings.Contains(answer, want) {
-			t.Errorf("%q: %q %v", request, answer, err)
+			t.Errorf("%q: got %q, %v, want %q", request, answer, err, want)
 		}
 		conn.Close()
 	}
@@ -143,7 +143,7 @@ func TestTheIntakeTellsOfItsOwnMemory(t *testing.T) {
 		return metric("tocsin_ingest_in_flight_requests 4") && metric("tocsin_ingest_in_flight_bytes 65536")
 	})
 	if status, header, body := send(t, "POST", url+"/v1/events", logEvent); status != http.StatusTooManyRequests || header.Get("Retry-After") != "1" {
-		t.Errorf("%d %v %s", status, header, body)
+		t.Errorf("got %d %v %s, want 429 with Retry-After 1", status, header, body)
 	}
 	if !metric("tocsin_ingest_shed_total 1") || !metric(`tocsin_ingest_requests_total{code="429",path="/v1/events"} 1`) {
 		t.Error("what was shed is not counted")
@@ -184,7 +184,7 @@ func TestTheNewestTenResultsAreKept(t *testing.T) {
 	result := func(commit int, status string) {
 		body := fmt.Sprintf(`{"status":%q,"commit":"c%d","name":"build"}`, status, commit)
 		if code, _, answer := send(t, "POST", url+"/ci-result", body); code != 200 {
-			t.Fatalf("%d %s", code, answer)
+			t.Fatalf("got %d %s, want 200", code, answer)
 		}
 	}
 	for i := range 12 {
@@ -229,7 +229,7 @@ func TestForeignBodiesDelayNoNativeOnes(t *testing.T) {
 	}
 	for path, body := range map[string]string{pathEvents: logEvent, pathCIResult: failure} {
 		if w := answerOf(h, ask("POST", path, strings.NewReader(body), "Content-Type", typeJSON)); w.Code != 200 {
-			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+			t.Errorf("%s: got %d %s, want 200", path, w.Code, w.Body)
 		}
 	}
 	late, cancel := context.WithCancel(t.Context())

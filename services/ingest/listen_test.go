@@ -42,11 +42,11 @@ func TestOTLPPort(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	at := listening(t, Config{Bus: bus.Config{Dir: dir}, OTLPAddr: "127.0.0.1:0"})
 	if at.OTLP == "" || at.OTLP == at.Intake {
-		t.Fatalf("%+v", at)
+		t.Fatalf("listening on %+v, want two addresses", at)
 	}
 	for path, want := range map[string]int{pathHealth: 200, pathEvents: 404, pathCIResult: 404, pathMetrics: 404, "/": 404} {
 		if status, _, body := send(t, "GET", at.OTLP+path, ""); status != want {
-			t.Errorf("%s: %d %s", path, status, body)
+			t.Errorf("%s on the port for OTLP: got %d %s, want %d", path, status, body, want)
 		}
 	}
 	for _, path := range []string{pathHealth, pathEvents, "/"} {
@@ -77,15 +77,15 @@ func TestOTLPPort(t *testing.T) {
 	}
 	defer taken.Close()
 	if at := listening(t, Config{Bus: bus.Config{Dir: dir}, OTLPAddr: taken.Addr().String()}); at.OTLP != "" || at.Intake == "" {
-		t.Errorf("%+v", at)
+		t.Errorf("with the port for OTLP taken: listening on %+v, want the intake alone", at)
 	}
 	if at := listening(t, Config{Bus: bus.Config{Dir: dir}}); at.OTLP != "" {
-		t.Errorf("%+v", at)
+		t.Errorf("without a port for OTLP: listening on %+v, want the intake alone", at)
 	}
 	for _, addr := range []string{"foo", "0.0.0.0:0", "127.0.0.1:99999"} {
 		err := Run(t.Context(), Config{Bus: bus.Config{Dir: dir}, Addr: "127.0.0.1:0", OTLPAddr: addr, Logger: quiet(), Masker: fakeMasker{}})
 		if err == nil || !strings.Contains(err.Error(), "TOCSIN_OTLP_ADDR") {
-			t.Errorf("%s: %v", addr, err)
+			t.Errorf("port for OTLP %s: error %v, want one that names TOCSIN_OTLP_ADDR", addr, err)
 		}
 	}
 }

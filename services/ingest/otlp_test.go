@@ -102,17 +102,17 @@ func TestOTLP(t *testing.T) {
 			w := answerOf(h, ask("POST", c.path, bytes.NewReader(c.body), append([]string{"Content-Type", c.media}, c.header...)...))
 			got := w.Body.String()
 			if w.Code != c.status || !strings.Contains(got, c.answer) || w.Code == 200 && got != c.answer {
-				t.Errorf("%d %q", w.Code, got)
+				t.Errorf("got %d %q, want %d %q", w.Code, got, c.status, c.answer)
 			}
 			want := typeJSON
 			if c.media == protobuf {
 				want = protobuf
 			}
 			if w.Header().Get("Content-Type") != want || w.Header().Get("Content-Length") == "" {
-				t.Errorf("%v", w.Header())
+				t.Errorf("header = %v, want Content-Type %s and a length", w.Header(), want)
 			}
 			if retry := w.Header().Get("Retry-After") != ""; retry != (c.status == 503 || c.status == 429) {
-				t.Errorf("%v", w.Header())
+				t.Errorf("header = %v, want Retry-After: %t", w.Header(), c.status == 503 || c.status == 429)
 			}
 			events := 0
 			for _, m := range s.msgs {
@@ -135,7 +135,7 @@ func TestOTLPIsCleaned(t *testing.T) {
 	answerOf(testHandler(s), ask("POST", pathOTLPLogs, strings.NewReader(exportedJSON), "Content-Type", typeJSON, "User-Agent", "OTel-OTLP-Exporter-JavaScript/0.301.0"))
 	const want = `[{"kind":"log","app":"shop","time":"2026-01-28T14:30:00.123Z","log":{"level":"error","message":"the password is [REDACTED]"}}]`
 	if m := s.msgs[0]; string(m.Data) != want || m.Subject != "telemetry.shop.log" || m.Header.Get(bus.HeaderSender) != "OTel-OTLP-Exporter-JavaScript" {
-		t.Errorf("%s: %s %v", m.Subject, m.Data, m.Header)
+		t.Errorf("message = %s %s %v, want %s", m.Subject, m.Data, m.Header, want)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestOTLPPreflight(t *testing.T) {
 		w := answerOf(testHandler(&fakeSink{}), ask("OPTIONS", pathOTLPTraces, nil, "Origin", origin,
 			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type"))
 		if w.Code != want {
-			t.Errorf("%s: %d %s", origin, w.Code, w.Body)
+			t.Errorf("origin %s: got %d %s, want %d", origin, w.Code, w.Body, want)
 		}
 	}
 }

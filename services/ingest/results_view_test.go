@@ -116,7 +116,7 @@ func TestTidyLeavesAloneWhatIsNoResult(t *testing.T) {
 	f.stored = slices.Insert(f.stored, 1, bus.Message{Seq: 7, Data: []byte("hello")})
 	newResultsView(quiet()).prune(t.Context(), f)
 	if len(f.stored) != 2 || f.stored[0].Seq != 7 {
-		t.Errorf("%v", f.stored)
+		t.Errorf("stored = %v, want two from sequence 7 on", f.stored)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestAStreamMadeAnew(t *testing.T) {
 	}
 	v.prune(t.Context(), f)
 	if got := names(t, f.stored, false); got != "b:failure a:failure" {
-		t.Error(got)
+		t.Errorf("stored = %s, want %s", got, "b:failure a:failure")
 	}
 }
 
@@ -235,7 +235,7 @@ func postResult(t *testing.T, url, commit, text string) {
 	name, status, _ := strings.Cut(text, ":")
 	body := fmt.Sprintf(`{"status":%q,"commit":%q,"name":%q}`, status, commit, name)
 	if code, _, answer := send(t, "POST", url+pathCIResult, body); code != http.StatusOK {
-		t.Errorf("%s: %d %s", text, code, answer)
+		t.Errorf("%s: got %d %s, want 200", text, code, answer)
 	}
 }
 
@@ -288,7 +288,7 @@ func TestAResultIsUpdatedAfterARestart(t *testing.T) {
 	bustest.Eventually(t, "write", func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 })
 	postResult(t, url, "abc", "a:failure")
 	if got := names(t, inStream(t, bus.Config{Dir: dir}), false); got != "a:failure" {
-		t.Error(got)
+		t.Errorf("stored = %s, want %s", got, "a:failure")
 	}
 }
 
@@ -303,7 +303,7 @@ func TestUpdatesPushNobodyOut(t *testing.T) {
 		postResult(t, url, "abc", "j:error")
 	}
 	if got := names(t, inStream(t, bus.Config{Dir: dir}), false); got != "a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error" {
-		t.Error(got)
+		t.Errorf("stored = %s, want a to j", got)
 	}
 }
 
@@ -331,7 +331,7 @@ func TestUpdatesAtOncePushNobodyOut(t *testing.T) {
 	}
 	posting.Wait()
 	if got := names(t, inStream(t, bus.Config{Dir: dir}), false); got != "b:error c:error d:error e:error f:error g:error h:error i:error j:error k:error" {
-		t.Error(got)
+		t.Errorf("stored = %s, want b to k", got)
 	}
 	log := stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(m []bus.Message) bool { return len(m) == 10+posts })
 	if last := log[len(log)-1]; last.Subject != bus.SubjectIntakeCI {
@@ -408,6 +408,6 @@ func TestABusThatDoesNotLetTidy(t *testing.T) {
 	}
 	msgs := inStream(t, bus.Config{URL: ns.ClientURL()})
 	if len(msgs) != 5 || names(t, msgs, true) != "a:failure" {
-		t.Errorf("%s", names(t, msgs, false))
+		t.Errorf("stored = %s, want 5 messages that readers see as a:failure", names(t, msgs, false))
 	}
 }

@@ -54,7 +54,7 @@ func TestNoSecretAndNothingHiddenReachesTheBus(t *testing.T) {
 		"failures":[{"name":"{jwt}","message":"TOKEN={token}\u200b"}],"url":"https://ci.example/1?private_token={cookie}"}`)
 	for path, body := range map[string]string{pathEvents: events, pathCIResult: result} {
 		if status, _, answer := send(t, "POST", url+path, body); status != 200 {
-			t.Fatalf("%d %s", status, answer)
+			t.Fatalf("got %d %s, want 200", status, answer)
 		}
 	}
 	log := stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(m []bus.Message) bool { return len(m) == 7 })
@@ -97,7 +97,7 @@ func TestNoSecretStandsInTheSender(t *testing.T) {
 		agent = plant(agent)
 		testHandler(s, masked).ServeHTTP(w, ask("POST", pathEvents, strings.NewReader(logEvent), "Content-Type", typeJSON, "User-Agent", agent))
 		if w.Code != 200 {
-			t.Fatalf("%d %s", w.Code, w.Body)
+			t.Fatalf("got %d %s, want 200", w.Code, w.Body)
 		}
 		got := s.msgs[0].Header.Get(bus.HeaderSender)
 		if want != "" && got != want {

@@ -69,7 +69,7 @@ func TestReportsAreBoundedAndTheLastIsRight(t *testing.T) {
 	}
 	msgs, err := eventMessages(r.pending, ownApp)
 	if err != nil || len(msgs) != 1 || msgs[0].Subject != "telemetry.tocsin.memory" {
-		t.Errorf("%v %v", msgs, err)
+		t.Errorf("messages = %v, %v, want one of memory", msgs, err)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestSentry(t *testing.T) {
 			w := answerOf(h, r)
 			got := w.Body.String()
 			if w.Code != c.status || !strings.Contains(got, c.answer) || w.Code == 200 && got != c.answer {
-				t.Errorf("%d %s", w.Code, got)
+				t.Errorf("got %d %s, want %d %s", w.Code, got, c.status, c.answer)
 			}
 			if events := storedEvents(t, s); len(events) != c.stored {
 				t.Errorf("%d events are stored", len(events))
@@ -112,7 +112,7 @@ func TestSentryIsCleaned(t *testing.T) {
 	h := testHandler(s)
 	for range 2 {
 		if w := answerOf(h, ask("POST", sentryPath, strings.NewReader(sentryEnvelope), "User-Agent", "sentry.javascript.node/11.12.0")); w.Code != http.StatusOK {
-			t.Fatal(w.Body)
+			t.Fatalf("got %d %s, want 200", w.Code, w.Body)
 		}
 	}
 	all := storedEvents(t, s)
@@ -152,7 +152,7 @@ func TestSentryThatIsRefused(t *testing.T) {
 		return answerOf(h, ask("POST", sentryPath, strings.NewReader(sentryEnvelope))).Code
 	}
 	if got := send(); got != 503 {
-		t.Fatal(got)
+		t.Fatalf("status %d, want 503", got)
 	}
 	s.err = nil
 	for _, want := range []int{2, 3} { // the error and its breadcrumb, then the error alone

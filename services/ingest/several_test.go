@@ -32,7 +32,7 @@ func TestSeveralIntakesOnOneBus(t *testing.T) {
 		t.Helper()
 		body := fmt.Sprintf(`{"status":%q,"commit":%q,"summary":%q}`, status, commit, summary)
 		if code, _, answer := send(t, "POST", urls[i%2]+"/ci-result", body); code != 200 {
-			t.Errorf("%d %s", code, answer)
+			t.Errorf("got %d %s, want 200", code, answer)
 		}
 	}
 	// One after the other, through both in turn: failure, success, failure.
@@ -111,7 +111,7 @@ func TestSeveralIntakesTellOfThemselvesApart(t *testing.T) {
 		r.addPressure(pressureReading{pressureHard, 950})
 		msgs, err := eventMessages(r.pending, r.app)
 		if err != nil || len(msgs) != 2 {
-			t.Fatalf("%v %v", msgs, err)
+			t.Fatalf("messages = %v, %v, want two", msgs, err)
 		}
 		for i, kind := range []string{"circuit", "memory"} {
 			if got := msgs[i].Subject; got != "telemetry."+want+"."+kind || r.pending[i].App != want {
@@ -121,6 +121,6 @@ func TestSeveralIntakesTellOfThemselvesApart(t *testing.T) {
 		}
 	}
 	if slices.Sort(subjects); len(slices.Compact(subjects)) != 6 {
-		t.Errorf("%q", subjects)
+		t.Errorf("subjects = %q, want six different ones", subjects)
 	}
 }

@@ -31,7 +31,7 @@ func TestBusThatStopsAnswering(t *testing.T) {
 			start := time.Now()
 			status, header, body := send(t, "POST", url+"/v1/events", logEvent)
 			if status != http.StatusServiceUnavailable || header.Get("Retry-After") == "" || !strings.HasPrefix(body, `{"ok":false,"error":"`) {
-				t.Errorf("%d %v %s", status, header, body)
+				t.Errorf("got %d %v %s, want 503 with Retry-After and the reason", status, header, body)
 			}
 			if took := time.Since(start); took > 8*time.Second {
 				t.Errorf("answered after %s", took)
@@ -45,7 +45,7 @@ func TestBusThatStopsAnswering(t *testing.T) {
 	}
 	// By now it may also be known that the connection is dead.
 	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || !strings.Contains(body, errCircuitOpen.Error()) && !strings.Contains(body, bus.ErrUnreachable.Error()) {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("got %d %s, want 503 with the reason", status, body)
 	}
 	p.Restore()
 	bustest.Eventually(t, "write", func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 })

@@ -93,14 +93,14 @@ func TestGitHub(t *testing.T) {
 			}
 			w := answerOf(h, r)
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
-				t.Fatalf("%d %s", w.Code, w.Body)
+				t.Fatalf("got %d %s, want %d with %q", w.Code, w.Body, c.status, c.says)
 			}
 			got := resultsOn(t, s)
 			if (len(got) == 1) != (c.status == 200) {
-				t.Fatalf("%+v", got)
+				t.Fatalf("stored %+v, want a result: %t", got, c.status == 200)
 			}
 			if len(got) == 1 && (got[0].Status != "failure" || got[0].Name != "CI" || got[0].Source != "github-actions" || got[0].Commit != "abc123") {
-				t.Errorf("%+v", got[0])
+				t.Errorf("stored %+v, want the failure of CI at abc123", got[0])
 			}
 		})
 	}
@@ -120,11 +120,11 @@ func TestRedelivery(t *testing.T) {
 		} {
 			w := answerOf(h, ask("POST", path, strings.NewReader(d.body), "Content-Type", "application/json", c.event, c.name, c.key, d.id))
 			if w.Code != 200 || w.Body.String() != d.says {
-				t.Errorf("%s %d: %d %s", path, i, w.Code, w.Body)
+				t.Errorf("%s, delivery %d: got %d %s, want 200 %s", path, i, w.Code, w.Body, d.says)
 			}
 		}
 		if got := resultsOn(t, s); len(got) != 2 || got[0].Status != "failure" || got[1].Status != "success" {
-			t.Errorf("%s: %+v", path, got)
+			t.Errorf("%s: stored %+v, want failure and success", path, got)
 		}
 	}
 }
@@ -177,19 +177,19 @@ func TestGitLab(t *testing.T) {
 			}
 			w := answerOf(h, r)
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
-				t.Fatalf("%d %s", w.Code, w.Body)
+				t.Fatalf("got %d %s, want %d with %q", w.Code, w.Body, c.status, c.says)
 			}
 			got := resultsOn(t, s)
 			if (len(got) == 1) != (c.status == 200) {
-				t.Fatalf("%+v", got)
+				t.Fatalf("stored %+v, want a result: %t", got, c.status == 200)
 			}
 			if len(got) == 1 && (got[0].Status != "failure" || got[0].Name != "test / unit" || got[0].Source != "gitlab-ci") {
-				t.Errorf("%+v", got[0])
+				t.Errorf("stored %+v, want the failure of test / unit", got[0])
 			}
 		})
 	}
 	if _, err := (Config{Masker: fakeMasker{}, GitLabSigningToken: "secret"}).complete(); err == nil || !strings.Contains(err.Error(), "TOCSIN_GITLAB_SIGNING_TOKEN must be") {
-		t.Errorf("%v", err)
+		t.Errorf("error %v, want one that names TOCSIN_GITLAB_SIGNING_TOKEN", err)
 	}
 }
 
@@ -225,11 +225,11 @@ func TestJUnit(t *testing.T) {
 			s := &fakeSink{}
 			w := answerOf(testHandler(s), ask("POST", "/v1/junit"+c.query, strings.NewReader(c.body), c.header...))
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.says) {
-				t.Fatalf("%d %s", w.Code, w.Body)
+				t.Fatalf("got %d %s, want %d with %q", w.Code, w.Body, c.status, c.says)
 			}
 			got := resultsOn(t, s)
 			if (len(got) == 1) != (c.status == 200) {
-				t.Fatalf("%+v", got)
+				t.Fatalf("stored %+v, want a result: %t", got, c.status == 200)
 			}
 			if len(got) == 0 {
 				return

@@ -36,7 +36,7 @@ func TestCheckListen(t *testing.T) {
 		err := httpguard.CheckListen(t.Context(), "SETTING", c.addr, c.token)
 		switch {
 		case c.want == "" && err != nil:
-			t.Errorf("%q, %q: %v", c.addr, c.token, err)
+			t.Errorf("CheckListen(%q, token %q) = %v, want nil", c.addr, c.token, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "SETTING ")):
 			t.Errorf("%q, %q: %v, want %q", c.addr, c.token, err, c.want)
 		}

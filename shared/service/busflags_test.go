@@ -48,11 +48,11 @@ func TestLayoutAndTLS(t *testing.T) {
 		})
 	}
 	if l := (LayoutFlags{Replicas: 3, Partitions: 4}).Layout(); l != (bus.Layout{Replicas: 3, Partitions: 4}) {
-		t.Errorf("%+v", l)
+		t.Errorf("Layout = %+v, want 3 replicas and 4 partitions", l)
 	}
 	f := with("c", "k")
 	f.NATSCA, f.NATSCreds = "ca", "creds"
 	if cfg := (Env{StateDir: t.TempDir()}).Bus(f); cfg.CA != "ca" || cfg.Cert != "c" || cfg.Key != "k" || cfg.Creds != "creds" || cfg.URL != external.NATSURL {
-		t.Errorf("%+v", cfg)
+		t.Errorf("Bus = %+v, want what the flags name", cfg)
 	}
 }

@@ -32,7 +32,7 @@ func TestProbe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path != c.path || r.Method != http.MethodGet {
-					t.Errorf("%s %s", r.Method, r.URL)
+					t.Errorf("asked %s %s, want GET %s", r.Method, r.URL, c.path)
 				}
 				c.answer(w)
 			}))
@@ -42,9 +42,9 @@ func TestProbe(t *testing.T) {
 			err := c.probe.Check(t.Context(), Env{Stdout: &out}, "it", s.Listener.Addr().String())
 			switch {
 			case c.want == "" && (err != nil || out.String() != "it is "+c.probe.State()+"\n"):
-				t.Errorf("%q %v", &out, err)
+				t.Errorf("printed %q, error %v, want %q", &out, err, "it is "+c.probe.State())
 			case c.want != "" && (err == nil || !strings.HasPrefix(err.Error(), c.want) || out.Len() > 0):
-				t.Errorf("%q %v", &out, err)
+				t.Errorf("printed %q, error %v, want error %q", &out, err, c.want)
 			}
 		})
 	}
@@ -67,7 +67,7 @@ func TestProbeOfAWildcardAsksLoopback(t *testing.T) {
 	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
 	for _, host := range []string{"", "0.0.0.0", "[::]", "127.0.0.1"} {
 		if err := (Probe{Timeout: 5 * time.Second}).Ask(t.Context(), "it", host+":"+port); err != nil {
-			t.Errorf("%s: %v", host, err)
+			t.Errorf("host %q: error %v, want none", host, err)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestProbeOfNothing(t *testing.T) {
 	p := Probe{Timeout: 100 * time.Millisecond}
 	for _, addr := range []string{"", "7400", "127.0.0.1:0", "127.0.0.1:"} {
 		if err := p.Ask(t.Context(), "it", addr); !errors.Is(err, ErrUsage) {
-			t.Errorf("%q: %v", addr, err)
+			t.Errorf("address %q: error %v, want a usage error", addr, err)
 		}
 	}
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
@@ -86,6 +86,6 @@ func TestProbeOfNothing(t *testing.T) {
 	mute := dead.Addr().String() // it takes connections, and says nothing
 	defer func() { _ = dead.Close() }()
 	if err := p.Ask(t.Context(), "it", mute); err == nil || !strings.HasPrefix(err.Error(), "it does not answer: ") {
-		t.Errorf("%v", err)
+		t.Errorf("error %v, want one that it does not answer", err)
 	}
 }

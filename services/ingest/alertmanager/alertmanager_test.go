@@ -74,7 +74,7 @@ func TestSeverities(t *testing.T) {
 		"warning": alert.Warning, "": alert.Warning, "ticket": alert.Warning, "3": alert.Warning,
 	} {
 		if a := decodeOne(t, fmt.Sprintf(`{"status":"firing","labels":{"alertname":"A","severity":%q}}`, label)); a.Severity != want || a.Level != label {
-			t.Errorf("%q: %s", label, a.Severity)
+			t.Errorf("label %q: severity %s, level %q, want %s and the label", label, a.Severity, a.Level, want)
 		}
 	}
 	if a := decodeOne(t, `{"status":"firing","labels":{"alertname":"A"}}`); a.Severity != alert.Warning {
@@ -110,7 +110,7 @@ func TestTexts(t *testing.T) {
 	} {
 		a := decodeOne(t, `{"status":"firing","labels":{"a":"b"},"annotations":`+tt.annotations+`}`)
 		if a.Summary != tt.summary || a.Detail != tt.detail || a.Dashboard != tt.dashboard || a.Runbook != tt.runbook {
-			t.Errorf("%s: %+v", tt.annotations, a)
+			t.Errorf("annotations %s: got %+v, want %+v", tt.annotations, a, tt)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestTexts(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	key := func(text string) string { return decodeOne(t, `{"status":"firing",`+text+`}`).Key }
 	if k := key(`"fingerprint":"0a1b","labels":{"a":"b"}`); k != "0a1b" {
-		t.Errorf("%q", k)
+		t.Errorf("key with a fingerprint = %q, want %q", k, "0a1b")
 	}
 	hash := key(`"labels":{"a":"b","c":"d"}`)
 	if len(hash) != 32 || hash != key(`"labels":{"c":"d","a":"b"}`) || hash != key(`"fingerprint":"no such\u0000thing","labels":{"a":"b","c":"d"}`) {
@@ -135,7 +135,7 @@ func TestIdentity(t *testing.T) {
 	} {
 		a := decodeOne(t, fmt.Sprintf(`{"status":"firing","labels":{"a":"b"},"startsAt":%q}`, starts))
 		if a.Episode != want || a.StartsAt.IsZero() != (want == "") {
-			t.Errorf("%s: %q, %s", starts, a.Episode, a.StartsAt)
+			t.Errorf("starts at %s: episode %q, StartsAt %s, want episode %q", starts, a.Episode, a.StartsAt, want)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func TestBounds(t *testing.T) {
 	}
 	a := got[0]
 	if len(a.Labels) != external.MaxLabels || a.Labels["l31"] != "x" || !reflect.DeepEqual(a.GroupBy, []string{"l00"}) || a.Omitted != 3 || a.Receiver != `a.b\c\` {
-		t.Errorf("%+v", a)
+		t.Errorf("got %d labels, grouped by %q, omitted %d, receiver %q; want %d, [l00], 3, %q", len(a.Labels), a.GroupBy, a.Omitted, a.Receiver, external.MaxLabels, `a.b\c\`)
 	}
 	// All alerts of a message have the receiver in common.
 	long := fmt.Appendf(nil, `{"version":"4","receiver":"%s","alerts":[{"status":"firing","labels":{"a":"b"}}]}`, strings.Repeat("r", 2000))
@@ -165,7 +165,7 @@ func TestBounds(t *testing.T) {
 	}
 	most := `{"version":"4","truncatedAlerts":18446744073709551615,"alerts":[{"status":"firing","labels":{"a":"b"}}]}`
 	if got, _, err := alertmanager.Decode([]byte(most)); err != nil || got[0].Omitted < 1 {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("Decode = %+v, %v, want an alert with Omitted above 0", got, err)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v names what is ours", name, err)
 		}
 		if strings.HasPrefix(name, "too ") != errors.Is(err, decoding.ErrTooMany) && name != "in several places" {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error %v, wraps ErrTooMany: %t", name, err, errors.Is(err, decoding.ErrTooMany))
 		}
 	}
 	if _, _, err := alertmanager.Decode([]byte(one(many(decoding.MaxItems, `{"status":"firing","fingerprint":"f"}`)))); err != nil {
@@ -234,7 +234,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		for i := range alerts {
 			if err := alerts[i].Validate(); err != nil {
-				t.Fatalf("%d: %v", i, err)
+				t.Fatalf("alert %d is invalid: %v", i, err)
 			}
 			if _, err := external.Append(nil, &alerts[i]); err != nil {
 				t.Fatal(err)

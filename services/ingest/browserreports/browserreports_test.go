@@ -140,7 +140,7 @@ func TestRefusals(t *testing.T) {
 		`[{"type":"crash"},{"a":}`: "report 1: malformed JSON",
 	} {
 		if _, err := Decode("", []byte(given), now); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", given, err)
+			t.Errorf("Decode(%s): error %v, want %q", given, err, want)
 		}
 	}
 	if _, err := Decode("", []byte(`7`), now); err == nil || err.Error() != "malformed JSON: it must be a JSON object" {

@@ -134,7 +134,7 @@ func FuzzGitHub(f *testing.F) {
 				t.Fatalf("%+v beside %q and %v", got, ignored, err)
 			}
 		case got.Source != ci.SourceGitHub || got.Validate() != nil:
-			t.Fatalf("%+v: %v", got, got.Validate())
+			t.Fatalf("got %+v, want a valid result of GitHub: %v", got, got.Validate())
 		}
 	})
 }

@@ -65,7 +65,7 @@ func TestPayload(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, err := github.Payload(c.media, []byte(c.body))
 			if string(got) != c.want || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
-				t.Fatalf("%q, %v", got, err)
+				t.Fatalf("Payload = %q, %v, want %q, error %q", got, err, c.want, c.err)
 			}
 		})
 	}

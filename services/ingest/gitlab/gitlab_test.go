@@ -82,7 +82,7 @@ func TestStatuses(t *testing.T) {
 	for reason, want := range map[string]string{"": "failure", "script_failure": "failure", "unknown_failure": "failure", "stuck_or_timeout_failure": "error",
 		"job_execution_timeout": "error", "runner_system_failure": "error", "something_new": "error"} {
 		if got, _, err := gitlab.Decode("Job Hook", []byte(fmt.Sprintf(job, "failed", false, reason))); err != nil || got.Status != want {
-			t.Errorf("%s: %q, %v", reason, got.Status, err)
+			t.Errorf("failure reason %s: status %q, error %v, want %q", reason, got.Status, err, want)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func FuzzGitLab(f *testing.F) {
 				t.Fatalf("%+v beside %q and %v", got, ignored, err)
 			}
 		case got.Source != ci.SourceGitLab || got.Validate() != nil:
-			t.Fatalf("%+v: %v", got, got.Validate())
+			t.Fatalf("got %+v, want a valid result of GitLab: %v", got, got.Validate())
 		}
 	})
 }

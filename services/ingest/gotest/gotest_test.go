@@ -53,7 +53,7 @@ func TestRealRun(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if slow := o.Failures[8].Message; !strings.Contains(slow, "panic: test timed out after 2s\n\trunning tests:\n\t\tTestSlow (2s)") {
-		t.Error(slow)
+		t.Errorf("message of the test that timed out: %q, want the panic in it", slow)
 	}
 	for _, text := range []string{"=== RUN   TestSum/of_two\n    bad_test.go:3: adding\n", "undefined: undefinedName\n", "ok  \texample.com/shop/ok\t"} {
 		if !strings.Contains(out.String(), text) {
@@ -109,10 +109,10 @@ func TestRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o, err := gotest.Read(strings.NewReader(c.in), nil)
 			if err != nil || o.Summary() != c.summary || o.Status() != c.status {
-				t.Errorf("%s: %s, %v", o.Status(), o.Summary(), err)
+				t.Errorf("got %s: %s, error %v, want %s: %s", o.Status(), o.Summary(), err, c.status, c.summary)
 			}
 			if got := briefly(o); !reflect.DeepEqual(got, c.failures) {
-				t.Errorf("%q", got)
+				t.Errorf("failures: got %q, want %q", got, c.failures)
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestLastLines(t *testing.T) {
 	}
 	m := o.Failures[0].Message
 	if !strings.HasPrefix(m, "line 460\n") || !strings.Contains(m, "line 499\npanic: oh\ngoroutine 0\n") || !strings.HasSuffix(m, "goroutine 28") {
-		t.Error(m)
+		t.Errorf("got %q, want the last 40 lines and the first 30 of the panic", m)
 	}
 }
 

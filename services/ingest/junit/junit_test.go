@@ -107,7 +107,7 @@ func TestDecode(t *testing.T) {
 				t.Errorf("%s, %q in %s", o.Status(), o.Summary(), o.Duration)
 			}
 			if got := briefly(o); !reflect.DeepEqual(got, c.failures) {
-				t.Errorf("%q", got)
+				t.Errorf("failures: got %q, want %q", got, c.failures)
 			}
 		})
 	}
@@ -138,7 +138,7 @@ func TestRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := junit.Decode([]byte(c.in))
 			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, decoding.ErrTooMany) != c.many {
-				t.Fatalf("%v", err)
+				t.Fatalf("error %v, want %q, wrapping ErrTooMany: %t", err, c.says, c.many)
 			}
 		})
 	}
@@ -154,7 +154,7 @@ func TestLongSuiteNames(t *testing.T) {
 	o, err := junit.Decode([]byte(report))
 	runtime.ReadMemStats(&after)
 	if err != nil || o.Errors != 2000 || len(o.Failures) != testrun.MaxFailures || !strings.HasPrefix(o.Failures[0].Name, "sxx") {
-		t.Fatalf("%s, %v", o.Summary(), err)
+		t.Fatalf("got %s, %d failures, error %v; want 2000 errors and %d failures", o.Summary(), len(o.Failures), err, testrun.MaxFailures)
 	}
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
 		t.Errorf("%d MiB for a report of 1 MiB", grown>>20)
@@ -180,7 +180,7 @@ func FuzzJUnit(f *testing.F) {
 			return
 		}
 		if err := o.Result().Status; err == "" || o.Duration < 0 || o.Duration > testrun.MaxDuration {
-			t.Fatalf("%+v", o)
+			t.Fatalf("got %+v, want a status and a duration within bounds", o)
 		}
 		if len(o.Failures) != min(o.Failed+o.Errors, testrun.MaxFailures) {
 			t.Fatalf("%d failures of %q", len(o.Failures), o.Summary())

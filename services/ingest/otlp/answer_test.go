@@ -45,7 +45,7 @@ func TestAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n, reason := tt.partial(); n != 300 || reason != `no "status"` {
-				t.Errorf("%d, %s", n, reason)
+				t.Errorf("partial success = %d, %s, want 300, %s", n, reason, `no "status"`)
 			}
 		}
 	}
@@ -54,7 +54,7 @@ func TestAnswer(t *testing.T) {
 func TestStatus(t *testing.T) {
 	const want = `{"ok":false,"error":"a \"b\"\ufffd","code":8,"message":"a \"b\"\ufffd"}`
 	if got := string(otlp.Status(otlp.JSON, 413, "a \"b\"\xff")); !sameJSON(t, got, want) {
-		t.Errorf("%s", got)
+		t.Errorf("Status = %s, want %s", got, want)
 	}
 	for status, want := range map[int]uint64{400: 3, 401: 16, 403: 7, 404: 5, 405: 12, 408: 4, 413: 8, 415: 3, 429: 8, 500: 13, 503: 14} {
 		body := otlp.Status(otlp.Protobuf, status, "why\xff")

@@ -37,7 +37,7 @@ func fuzz(f *testing.F, signal otlp.Signal, seeds ...request) {
 		}
 		for i := range d.Events {
 			if err := d.Events[i].Validate(); err != nil {
-				t.Fatalf("%v: %+v", err, d.Events[i])
+				t.Fatalf("event %+v is invalid: %v", d.Events[i], err)
 			}
 			if l := d.Events[i].Log; l != nil {
 				l.Args = nil // the intake cleans them, and so the texts

@@ -81,7 +81,7 @@ func TestTooMuchIsRefusedUndecoded(t *testing.T) {
 			_, err := otlp.Decode(tt.signal, tt.enc, tt.body)
 			runtime.ReadMemStats(&after)
 			if !errors.Is(err, decoding.ErrTooMany) || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("%v", err)
+				t.Fatalf("error %v, want ErrTooMany with %q", err, tt.want)
 			}
 			if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20 {
 				t.Errorf("%d bytes were allocated to refuse %d", grown, len(tt.body))
@@ -139,6 +139,6 @@ func TestMoreExceptionsThanEvents(t *testing.T) {
 	exception := in([]byte("exception"), 2)
 	_, err := otlp.Decode(otlp.Traces, otlp.Protobuf, in(many(10_001, 11, exception), 2, 2, 1))
 	if !errors.Is(err, decoding.ErrTooMany) {
-		t.Errorf("%v", err)
+		t.Errorf("error %v, want ErrTooMany", err)
 	}
 }

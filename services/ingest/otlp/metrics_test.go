@@ -128,6 +128,6 @@ func TestRejectedDataPoints(t *testing.T) {
 		point{"go.memory.used", math.NaN(), nil, 1}))
 	d, err := otlp.Decode(otlp.Metrics, otlp.Protobuf, write(t, r)[otlp.Protobuf])
 	if err != nil || d.Rejected != 3 || d.Reason != "container.memory.usage must be a number of bytes, not -1" || len(d.Events) != 0 {
-		t.Errorf("%+v, %v", d, err)
+		t.Errorf("Decode = %+v, %v, want 3 rejected and no event", d, err)
 	}
 }

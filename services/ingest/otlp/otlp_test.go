@@ -91,14 +91,14 @@ func same(t *testing.T, signal otlp.Signal, r request, want ...string) otlp.Deco
 	for enc, data := range write(t, r) {
 		d, err := otlp.Decode(signal, enc, data)
 		if err != nil {
-			t.Fatalf("%s: %v", enc, err)
+			t.Fatalf("%s: error %v, want none", enc, err)
 		}
 		if len(d.Events) != len(want) {
 			t.Fatalf("%s: %d events, want %d: %s", enc, len(d.Events), len(want), text(t, d.Events))
 		}
 		for i, e := range d.Events {
 			if err := e.Validate(); err != nil {
-				t.Errorf("%s: %v", enc, err)
+				t.Errorf("%s: invalid event: %v", enc, err)
 			}
 			if got := text(t, e); !sameJSON(t, got, want[i]) {
 				t.Errorf("%s, event %d:\n got %s\nwant %s", enc, i, got, want[i])
@@ -178,10 +178,10 @@ func TestRefusals(t *testing.T) {
 		t.Run(tt.enc.String()+": "+tt.name, func(t *testing.T) {
 			d, err := otlp.Decode(otlp.Logs, tt.enc, []byte(tt.body))
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Fatalf("%v, %v", d, err)
+				t.Fatalf("Decode = %v, %v, want error %q", d, err, tt.want)
 			}
 			if errors.Is(err, decoding.ErrTooMany) {
-				t.Errorf("%v", err)
+				t.Errorf("error %v wraps ErrTooMany, want a malformed request", err)
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func TestEmptyRequests(t *testing.T) {
 		for enc, body := range map[otlp.Encoding]string{otlp.Protobuf: "", otlp.JSON: "{}"} {
 			d, err := otlp.Decode(signal, enc, []byte(body))
 			if err != nil || len(d.Events) != 0 || d.Rejected != 0 {
-				t.Errorf("%s: %v, %v", enc, d, err)
+				t.Errorf("%s: Decode = %v, %v, want nothing", enc, d, err)
 			}
 		}
 	}
@@ -253,6 +253,6 @@ func TestValues(t *testing.T) {
 	const want = `[{"text":"x","yes":true,"int":7,"double":1.5,"bytes":"AQI=","list":["a",1,null],"map":{"k":{"l":false}},
 		"huge":"9223372036854775807","nan":"NaN","inf":"-Infinity","nothing":null}]`
 	if got := text(t, d.Events[0].Log.Args); !sameJSON(t, got, want) {
-		t.Errorf("%s", got)
+		t.Errorf("args = %s, want %s", got, want)
 	}
 }

@@ -137,7 +137,7 @@ func TestDurationIsNeverNegative(t *testing.T) {
 		})
 		d, err := otlp.Decode(otlp.Traces, otlp.Protobuf, write(t, r)[otlp.Protobuf])
 		if err != nil || d.Events[0].Network.DurationMS != 0 {
-			t.Errorf("%v: %v, %v", times, d, err)
+			t.Errorf("times %v: Decode = %v, %v, want duration 0", times, d, err)
 		}
 	}
 }
@@ -153,6 +153,6 @@ func TestRejectedSpans(t *testing.T) {
 		span(t, "/ok", server, attrs{"http.response.status_code": int64(999)})),
 		networkEvent(`"method":"GET","url":"/ok","status":999`))
 	if d.Rejected != 7 || !strings.HasPrefix(d.Reason, "http.response.status_code must be a whole number from 0 to 999") {
-		t.Errorf("%d, %s", d.Rejected, d.Reason)
+		t.Errorf("rejected %d because %q, want 7", d.Rejected, d.Reason)
 	}
 }

@@ -47,7 +47,7 @@ func TestServe(t *testing.T) {
 	for _, method := range []string{"GET", "HEAD"} {
 		a := ask(t, h, method)
 		if text := body(t, a); a.Code != 200 || method == "GET" && text != source {
-			t.Errorf("%s: %d %s", method, a.Code, text)
+			t.Errorf("%s: got %d %s, want 200 with the source", method, a.Code, text)
 		}
 		for name, want := range map[string]string{
 			"X-Content-Type-Options": "nosniff", "Cross-Origin-Resource-Policy": "cross-origin",
@@ -60,7 +60,7 @@ func TestServe(t *testing.T) {
 	}
 	tag := ask(t, h, "GET").Header().Get("Etag")
 	if a := ask(t, h, "GET", "If-None-Match", tag); a.Code != 304 || a.Header().Get("Access-Control-Allow-Origin") != "*" {
-		t.Errorf("%d %v", a.Code, a.Header())
+		t.Errorf("got %d %v, want 304 for every origin", a.Code, a.Header())
 	}
 }
 
@@ -68,7 +68,7 @@ func TestServe(t *testing.T) {
 func TestWithout(t *testing.T) {
 	a := ask(t, serving(nil), "GET")
 	if text := body(t, a); a.Code != http.StatusServiceUnavailable || !strings.Contains(text, "make build") || !strings.Contains(text, "Node") {
-		t.Errorf("%d %s", a.Code, text)
+		t.Errorf("got %d %s, want 503 with what to install", a.Code, text)
 	}
 }
 

@@ -127,7 +127,7 @@ func TestRelease(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d, err := Sender{Project: "1"}.Envelope([]byte(tt.header + "\n{\"type\":\"event\"}\n" + tt.event))
 			if err != nil || len(d.Events) != 1 || d.Events[0].Release != tt.want {
-				t.Errorf("%+v, %v", d.Events, err)
+				t.Errorf("events = %+v, %v, want one with release %q", d.Events, err, tt.want)
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestID(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d, err := Sender{Project: "1"}.Envelope([]byte(tt.header + "\n{\"type\":\"event\"}\n" + tt.event))
 			if err != nil || d.ID != tt.want {
-				t.Errorf("%q, %v", d.ID, err)
+				t.Errorf("ID = %q, %v, want %q", d.ID, err, tt.want)
 			}
 		})
 	}
@@ -155,7 +155,7 @@ func TestKeyOf(t *testing.T) {
 		"{\"dsn\":\"http://k3y@127.0.0.1:7400/1\"}\n{}\n": "k3y", `{"dsn":"http://127.0.0.1/1"}`: "", `{"dsn":"%"}`: "", `{}`: "", ``: "", `[]`: "", `{"dsn":7}`: "",
 	} {
 		if got := KeyOf([]byte(envelope)); got != want {
-			t.Errorf("%s: %q", envelope, got)
+			t.Errorf("KeyOf(%s) = %q, want %q", envelope, got, want)
 		}
 	}
 }

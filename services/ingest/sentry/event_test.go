@@ -144,7 +144,7 @@ func TestFingerprints(t *testing.T) {
 		})
 	}
 	if e := decoded(t, nil, `{"message":"m"}`)[0]; e.Log.Fingerprint != nil {
-		t.Errorf("%q", e.Log.Fingerprint)
+		t.Errorf("fingerprint = %q, want none", e.Log.Fingerprint)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestDetails(t *testing.T) {
 		strings.Repeat("x", maxExtra)+`"},"breadcrumbs":[`+crumbs+`{"message":"new","data":{"a":1}}]}`)[0]
 	details := e.Log.Args[0].(map[string]any)
 	if got := fmt.Sprintf("%v %v %v", details["user_id"], details["tags"], details["extra"]); got != "7 map[a:b n:3] (8203 bytes are left out)" {
-		t.Error(got)
+		t.Errorf("details = %s", got)
 	}
 	trail := details["breadcrumbs"].([]any)
 	if len(trail) != maxCrumbs || fmt.Sprint(trail[maxCrumbs-1]) != "map[data:map[a:1] message:new]" {

@@ -51,7 +51,7 @@ func TestSDKs(t *testing.T) {
 				}
 				d, err := sender.Envelope(data)
 				if err != nil {
-					t.Fatalf("%s: %v", file, err)
+					t.Fatalf("%s: error %v, want none", file, err)
 				}
 				if err := out.Encode(struct {
 					File    string            `json:"file"`

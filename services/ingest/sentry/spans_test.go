@@ -71,12 +71,12 @@ func TestPagesOfSpans(t *testing.T) {
 		"by its number": {"ui.webvital.cls", "", "", `"browser.web_vital.cls.value":0.2,"sentry.segment.id":"p"`},
 	} {
 		if got := itemOf(t, memory, containerHeader, container(span)); len(got) != 1 || got[0].URL != "http://a/cart?x=1" {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: got %v, want one on http://a/cart?x=1", name, got)
 		}
 	}
 	lost := container([4]string{"ui.webvital.cls", "", `,"parent_span_id":"gone"`, `"browser.web_vital.cls.value":0.2,"sentry.segment.name":"/cart"`})
 	if got := itemOf(t, memory, containerHeader, lost); got[0].URL != "/cart" {
-		t.Errorf("%v", got)
+		t.Errorf("got %v, want page /cart", got)
 	}
 }
 

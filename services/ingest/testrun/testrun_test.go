@@ -29,7 +29,7 @@ func TestOutcome(t *testing.T) {
 			t.Errorf("%s: %q, not %q", summary, got, c.status)
 		}
 		if got := c.Result(); got.Summary != summary || got.Status != c.status {
-			t.Errorf("%+v", got)
+			t.Errorf("result = %+v, want %s: %s", got, c.status, summary)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestAddAndBounds(t *testing.T) {
 	a.Failed, b.Failed, a.Passed, b.Skipped, b.Errors, a.Duration, b.Duration = 700, 699, 1, 2, 1, time.Second, time.Minute
 	a.Add(b)
 	if a.Tests() != 1403 || a.Failed != 1399 || a.Duration != 61*time.Second || a.Errors != 1 {
-		t.Errorf("%+v", a)
+		t.Errorf("sum = %+v, want 1403 tests, 1399 failed, 1 error, 61 s", a)
 	}
 	if len(a.Failures) != testrun.MaxFailures || a.Failures[700].Name != "b" {
 		t.Errorf("%d failures", len(a.Failures))
