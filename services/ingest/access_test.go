@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReadsBeyondLoopback need the token; the script and the health checks, which then
-// give no reasons, don't (contract, section 11).
+// TestReadsBeyondLoopback: reads from other machines need the token. The script and the
+// health checks do not; the latter then give no reasons.
 func TestReadsBeyondLoopback(t *testing.T) {
 	const bearer = "Authorization"
 	beyond := func(c *Config) { withToken(c); c.beyond = true }
@@ -50,7 +50,8 @@ func TestReadsBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestWrongTokens get another answer than missing ones, in each sender's own way.
+// TestWrongTokens: a wrong token is answered differently from a missing one, in each
+// sender's format.
 func TestWrongTokens(t *testing.T) {
 	for _, c := range []struct {
 		path   string

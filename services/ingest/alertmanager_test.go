@@ -17,8 +17,8 @@ import (
 
 func (fakeMasker) External(a *external.Alert) { a.Summary = mask(a.Summary) }
 
-// tellAlerts posts a message of Alertmanager.
-func tellAlerts(h *handler, body string, header ...string) *httptest.ResponseRecorder {
+// postAlerts posts a message of Alertmanager.
+func postAlerts(h *handler, body string, header ...string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, ask("POST", pathAlertmanager, strings.NewReader(body), append([]string{"Content-Type", "application/json"}, header...)...))
 	return w
@@ -34,7 +34,7 @@ func TestAlertmanager(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &fakeSink{}
-	w := tellAlerts(testHandler(s), string(data))
+	w := postAlerts(testHandler(s), string(data))
 	if w.Code != 200 || w.Body.String() != `{"ok":true,"accepted":2}` || len(s.msgs) != 1 || s.msgs[0].Subject != bus.SubjectIntakeAlerts {
 		t.Fatalf("%d %s, %d messages", w.Code, w.Body, len(s.msgs))
 	}
@@ -86,7 +86,7 @@ func TestAlertmanagerAnswers(t *testing.T) {
 				change = func(*Config) {}
 			}
 			sink := &fakeSink{err: tt.err}
-			w := tellAlerts(testHandler(sink, change), tt.body, tt.header...)
+			w := postAlerts(testHandler(sink, change), tt.body, tt.header...)
 			if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.says) {
 				t.Errorf("%d %s, want %d %s", w.Code, w.Body, tt.status, tt.says)
 			}
@@ -100,15 +100,15 @@ func TestAlertmanagerAnswers(t *testing.T) {
 	}
 }
 
-// TestAlertsAreSplit: no message is larger than a server takes, and the alerts
-// keep their order.
+// TestAlertsAreSplit: no message is larger than a server accepts, and alerts keep their
+// order.
 func TestAlertsAreSplit(t *testing.T) {
 	const n = 3000
 	s, all := &fakeSink{}, make([]string, n)
 	for i := range all {
 		all[i] = fmt.Sprintf(`{"status":"firing","labels":{"alertname":"A%d"},"annotations":{"summary":"%s"}}`, i, strings.Repeat("s", 250))
 	}
-	if w := tellAlerts(testHandler(s), groupOf(all...)); w.Code != 200 || !strings.Contains(w.Body.String(), `"accepted":3000`) {
+	if w := postAlerts(testHandler(s), groupOf(all...)); w.Code != 200 || !strings.Contains(w.Body.String(), `"accepted":3000`) {
 		t.Fatalf("got %d %s, want 200 and 3000 accepted", w.Code, w.Body)
 	}
 	next := 0
@@ -173,15 +173,15 @@ func TestAlertsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAlertsAreCleaned: hidden characters go, also from the names of labels, and
-// no secret is stored.
+// TestAlertsAreCleaned: hidden characters are removed, also from names of labels, and no
+// secret is stored.
 func TestAlertsAreCleaned(t *testing.T) {
 	body := strings.NewReplacer("{zero}", `\u200b`, "{bidi}", `\u202e`, "{esc}", `\u001b[31m`).Replace(plant(groupOf(
 		`{"status":"firing","fingerprint":"f1","startsAt":"2026-01-28T14:30:00Z","generatorURL":"http://u:{password}@p/graph?token={cookie}",` +
 			`"labels":{"alertname":"A{zero}{token}","severity":"{bidi}page","app":"{esc}{key}","pod":"p{zero}","token":"{cookie}","x{bidi}y":"{jwt}","{token}":"z"},` +
 			`"annotations":{"summary":"login with {token}","description":"{card}{zero}","dashboard":"http://d/?api_key={cookie}","runbook":"http://u:{password}@r/"}}`)))
 	s := &fakeSink{}
-	if w := tellAlerts(testHandler(s, func(c *Config) { c.Masker = redact.New() }), body); w.Code != 200 {
+	if w := postAlerts(testHandler(s, func(c *Config) { c.Masker = redact.New() }), body); w.Code != 200 {
 		t.Fatalf("got %d %s, want 200", w.Code, w.Body)
 	}
 	stored := string(s.msgs[0].Data)
@@ -203,8 +203,8 @@ func TestAlertsAreCleaned(t *testing.T) {
 	}
 }
 
-// TestAlertsOfNothing: texts that are hidden characters alone are none.
-func TestAlertsOfNothing(t *testing.T) {
+// TestAlertsOfHiddenCharacters: texts of hidden characters alone become empty.
+func TestAlertsOfHiddenCharacters(t *testing.T) {
 	a := external.Alert{Labels: map[string]string{"\u200b": "\u202e", "a": "\ufeff"}, App: "\u200b"}
 	if cleanAlert(&a, redact.New()); a.App != "" || !reflect.DeepEqual(a.Labels, map[string]string{"": "", "a": ""}) {
 		t.Errorf("got app %q, labels %q, want both without hidden characters", a.App, a.Labels)
@@ -226,7 +226,7 @@ func BenchmarkAlertmanager(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				h.sink = &fakeSink{}
-				if w := tellAlerts(h, body); w.Code != 200 {
+				if w := postAlerts(h, body); w.Code != 200 {
 					b.Fatalf("%d %s", w.Code, w.Body)
 				}
 			}

@@ -16,17 +16,17 @@ import (
 // maxIgnored is the longest reason in an answer, in characters.
 const maxIgnored = 1000
 
-// answerAccepted says how many events or alerts were stored.
+// answerAccepted is the answer with the number of stored events or alerts.
 func answerAccepted(n int) httpserve.Answer {
 	return httpserve.Answer{Status: http.StatusOK, Body: append(strconv.AppendInt([]byte(`{"ok":true,"accepted":`), int64(n), 10), '}')}
 }
 
-// answerDuplicate says that a delivery was stored before.
+// answerDuplicate is the answer to a delivery that was stored before.
 func answerDuplicate() httpserve.Answer {
 	return httpserve.Answer{Status: http.StatusOK, Body: []byte(`{"ok":true,"duplicate":true}`)}
 }
 
-// answerIgnored says that a request was understood and why nothing follows from it.
+// answerIgnored is the answer to a request that was understood and has no effect.
 func answerIgnored(reason string) httpserve.Answer {
 	body, _ := jsontext.AppendQuote([]byte(`{"ok":true,"ignored":`), sanitize.Cut(sanitize.Visible(reason), maxIgnored))
 	return httpserve.Answer{Status: http.StatusAccepted, Body: append(body, '}')}

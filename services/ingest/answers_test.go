@@ -10,9 +10,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestEveryFieldOfTheContractIsChecked: one line for each rule of section 3,
-// with what the answer must name.
-func TestEveryFieldOfTheContractIsChecked(t *testing.T) {
+// TestFieldsAreChecked: one line for each rule about fields, with what the answer must
+// name.
+func TestFieldsAreChecked(t *testing.T) {
 	const (
 		kinds   = "log, network, vitals, action, memory, circuit, security"
 		metrics = "fcp_ms, lcp_ms, inp_ms, ttfb_ms, load_ms, cls"
@@ -86,7 +86,7 @@ func TestEveryFieldOfTheContractIsChecked(t *testing.T) {
 	}
 }
 
-func TestAPayloadThatTheKindDoesNotNameIsNotStored(t *testing.T) {
+func TestPayloadOfAnotherKindIsDropped(t *testing.T) {
 	msgs := post(t, pathEvents, `{"kind":"network","network":{"method":"GET","url":"/\u202ea","status":500},"log":{"level":"shout","message":"\u202ehidden"},"memory":{"used_bytes":-1}}`)
 	const want = `[{"kind":"network","app":"default","time":"2026-01-28T14:30:00.123Z","network":{"method":"GET","url":"/a","status":500}}]`
 	if len(msgs) != 1 || string(msgs[0].Data) != want {
@@ -94,9 +94,9 @@ func TestAPayloadThatTheKindDoesNotNameIsNotStored(t *testing.T) {
 	}
 }
 
-// TestWhatTheContractTakes: it names no limit for these, and what the kind does
-// not name is an unknown field whatever it holds.
-func TestWhatTheContractTakes(t *testing.T) {
+// TestUnknownFieldsAndLongTextsAreAccepted: long texts are cut, and a payload of another
+// kind is an unknown field.
+func TestUnknownFieldsAndLongTextsAreAccepted(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{`{"kind":"log","log":{"level":"info","message":"x"},"memory":123,"action":"clicked","network":{"status":"x"}}`, `"log":{"level":"info","message":"x"}`},
 		{`{"kind":"log","log":{"level":"info","message":""}}`, `"log":{"level":"info","message":""}`},
@@ -122,8 +122,8 @@ func TestWhatTheContractTakes(t *testing.T) {
 	}
 }
 
-// TestAMebibyteOfTheSmallestEvents: the size of a body is its only bound.
-func TestAMebibyteOfTheSmallestEvents(t *testing.T) {
+// TestLargestBatch: the size of a body is its only bound.
+func TestLargestBatch(t *testing.T) {
 	const smallest = `{"kind":"vitals","vitals":{"cls":0}}`
 	n := (maxBody - 1) / (len(smallest) + 1)
 	total := 0

@@ -50,11 +50,10 @@ func benchBus(b *testing.B) *embedded.Server {
 // senders is how many send at once.
 const senders = 16
 
-// BenchmarkIntake is the contract's figure: batches of 100 small events,
-// acknowledged, file storage. In the same run the same process publishes the
-// same messages to the same stream asynchronously: "x-raw" is the intake's
-// throughput by that measure. "x-raw-single" is by the measure of publishing
-// the same events one a message, as a program without batches would.
+// BenchmarkIntake sends batches of 100 small events, acknowledged, to file storage. In the
+// same run, the same process publishes the same messages to the same stream
+// asynchronously: "x-raw" compares the throughput with that, "x-raw-single" with
+// publishing each event as one message, as a program without batches would.
 func BenchmarkIntake(b *testing.B) {
 	server := benchBus(b)
 	overHTTP(b, server, pathEvents, hundred(), 100, senders)
@@ -71,8 +70,8 @@ func BenchmarkIntakeOneSender(b *testing.B) {
 	overHTTP(b, benchBus(b), pathEvents, hundred(), 100, 1)
 }
 
-// BenchmarkCIResultOverHTTP updates one of ten results: each answer waits for
-// two writes, a look at the ten, and a deletion. By the size of the others.
+// BenchmarkCIResultOverHTTP updates one of ten results: each answer waits for two writes,
+// one read of the ten, and a deletion. By the size of the other results.
 func BenchmarkCIResultOverHTTP(b *testing.B) {
 	for _, cases := range []int{0, 100, 1000} {
 		b.Run(fmt.Sprintf("failures=%d", cases), func(b *testing.B) {
@@ -83,8 +82,7 @@ func BenchmarkCIResultOverHTTP(b *testing.B) {
 	}
 }
 
-// BenchmarkCIResultsAtOnce is the same with many senders, who wait for each
-// other's turns.
+// BenchmarkCIResultsAtOnce is the same with many concurrent senders.
 func BenchmarkCIResultsAtOnce(b *testing.B) {
 	server := benchBus(b)
 	fillView(b, server, ci.Kept-1, 0)
@@ -113,7 +111,7 @@ func fillView(b *testing.B, server *embedded.Server, n, cases int) {
 	}
 }
 
-// raw publishes n messages and says how long that took until the last one was
+// raw publishes n messages and returns how long it took until the last one was
 // acknowledged.
 func raw(b *testing.B, server *embedded.Server, data []byte, n int) time.Duration {
 	c, err := bus.Connect(b.Context(), bus.Config{Name: "raw", Role: bus.RoleIngest, Server: server, Logger: quiet()})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestReports(t *testing.T) {
+func TestBrowserReports(t *testing.T) {
 	const (
 		local   = "http://localhost:3000"
 		reports = `[{"type":"csp-violation","age":500,"url":"http://localhost:3000/cart","body":{"effectiveDirective":"img-src","blockedURL":"https://b/x.png"}},{"type":"deprecation","body":{"message":"hunter2"}},{}]`

@@ -13,9 +13,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestABatchIsCleanedLikeItsEvents: what is remembered from one event to the
-// next makes no difference.
-func TestABatchIsCleanedLikeItsEvents(t *testing.T) {
+// TestBatchIsCleanedLikeItsEvents: reusing the texts of the previous event makes no
+// difference.
+func TestBatchIsCleanedLikeItsEvents(t *testing.T) {
 	m := redact.New()
 	word := rapid.SampledFrom([]string{"", "a", "\u200b", "a\u202e", "http://u:p@x/?token=abc", "Bearer abcdefghijklmnop", strings.Repeat("x", 2*maxURL)})
 	rapid.Check(t, func(t *rapid.T) {
@@ -49,9 +49,8 @@ func (m *countingMasker) Event(e *telemetry.Event) {
 	}
 }
 
-// TestOneAppIsLookedThroughOnce: also where the rest of the envelope differs
-// from event to event. A long one would cost as many times its length.
-func TestOneAppIsLookedThroughOnce(t *testing.T) {
+// TestSharedAppIsMaskedOnce: also if the other common texts differ from event to event.
+func TestSharedAppIsMaskedOnce(t *testing.T) {
 	batch := make([]telemetry.Event, 10)
 	for i := range batch {
 		batch[i] = telemetry.Event{

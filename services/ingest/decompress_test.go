@@ -54,7 +54,7 @@ func withLines(s sink, change ...func(*Config)) *handler {
 	return h
 }
 
-func TestUnpack(t *testing.T) {
+func TestDecompress(t *testing.T) {
 	text := []byte(strings.Repeat("info\n", 50_000)) // more than there is room for at first
 	bomb := bytes.Repeat([]byte("info\n"), maxDecompressed/5+1)
 	for _, encoding := range []string{"gzip", "deflate", "br"} {
@@ -93,8 +93,8 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// TestUnpackedBytesAreUnderWay counts what a body has become, not what came.
-func TestUnpackedBytesAreUnderWay(t *testing.T) {
+// TestDecompressedBytesAreInFlight: bodies count with their decompressed size.
+func TestDecompressedBytesAreInFlight(t *testing.T) {
 	s := &fakeSink{}
 	h := withLines(s)
 	text := bytes.Repeat([]byte("info\n"), 100_000)
@@ -110,7 +110,7 @@ func TestUnpackedBytesAreUnderWay(t *testing.T) {
 	}
 }
 
-func FuzzUnpack(f *testing.F) {
+func FuzzDecompress(f *testing.F) {
 	for _, encoding := range []string{"gzip", "deflate", "br"} {
 		f.Add(encoding, packed(f, encoding, []byte("info\nwarn\n")))
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// TestRefusalsOfLargeBodiesAreRead sends as the plainest of clients does: all of the
-// request, then it reads. It has to find the answer, not a broken connection.
-func TestRefusalsOfLargeBodiesAreRead(t *testing.T) {
+// TestClientOfLargeBodyReadsRefusal: a simple client, which sends the whole request before
+// it reads, finds the answer and not a broken connection.
+func TestClientOfLargeBodyReadsRefusal(t *testing.T) {
 	const size = 5 << 20
 	ts := httptest.NewUnstartedServer(nil)
 	ts.Config = httpserve.NewServer(testHandler(&fakeSink{}, withBearer), quiet())
@@ -74,8 +74,8 @@ func TestRefusalsOfLargeBodiesAreRead(t *testing.T) {
 	}
 }
 
-// TestAnEndlessRefusedBodyIsNotReadForEver: the bound holds, in bytes and in time.
-func TestAnEndlessRefusedBodyIsNotReadForEver(t *testing.T) {
+// TestEndlessRefusedBody: reading stops at a bound, in bytes and in time.
+func TestEndlessRefusedBody(t *testing.T) {
 	// net/http keeps a connection for a moment whose body it has not read to the end.
 	t.Cleanup(func() { bustest.Eventually(t, "end of the connection", func() bool { return goleak.Find() == nil }) })
 	addr := serveShort(t, testHandler(&fakeSink{}))

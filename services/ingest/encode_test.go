@@ -10,11 +10,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestMessagesAreWrittenAsTelemetryWouldWriteThem draws events and compares with
-// the encoder that knows their fields by itself: a field that is added there and
-// forgotten here is found. Headers are drawn one at a time because that encoder
-// leaves their order open.
-func TestMessagesAreWrittenAsTelemetryWouldWriteThem(t *testing.T) {
+// TestEncodingEqualsTelemetryEncode draws events and compares with the encoder that uses
+// reflection: it finds a field that was added there and forgotten here. Headers are drawn
+// one at a time because that encoder leaves their order open.
+func TestEncodingEqualsTelemetryEncode(t *testing.T) {
 	text := rapid.OneOf(rapid.Just(""), rapid.String(), rapid.StringMatching(`[a-z<>&"\\/\x{2028}]{0,8}`))
 	number := rapid.Float64Range(0, 1e12)
 	metric := rapid.Ptr(number, true)

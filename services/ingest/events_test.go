@@ -27,7 +27,7 @@ func post(t testing.TB, path, body string, header ...string) []*nats.Msg {
 	return s.msgs
 }
 
-func TestWhatStandsOnTheBus(t *testing.T) {
+func TestMessagesOfEvents(t *testing.T) {
 	msgs := post(t, "/v1/events", `[
 		{"kind":"log","app":"Web Shop","log":{"level":"info","message":"one, hunter2"}},
 		{"kind":"network","app":"Web Shop","network":{"method":"GET","url":"/a","status":0}},
@@ -41,7 +41,7 @@ func TestWhatStandsOnTheBus(t *testing.T) {
 	compare(t, "testdata/messages.golden", []byte(got.String()))
 }
 
-func TestACIResultOnTheBus(t *testing.T) {
+func TestMessagesOfResult(t *testing.T) {
 	msgs := post(t, "/ci-result", `{"status":"failure","source":"gitlab-ci","commit":"ABC/1","name":"unit tests","summary":"password hunter2",
 		"failures":[{"name":"test_login","message":"Expected 200\u200b, got 401"}],"duration_ms":45000,"unknown":1}`)
 	if len(msgs) != 2 || msgs[0].Subject != bus.SubjectIntakeCI || msgs[1].Subject != "ci.result.gitlab-ci.abc_1.unit_tests.failure" {
@@ -66,7 +66,7 @@ func TestRefAndURLStandInForACommit(t *testing.T) {
 	}
 }
 
-func TestALargeBatchIsSplit(t *testing.T) {
+func TestLargeBatchIsSplit(t *testing.T) {
 	text := strings.Repeat("x", 900)
 	var events []string
 	for i := range 1000 {
@@ -93,7 +93,7 @@ func TestALargeBatchIsSplit(t *testing.T) {
 	}
 }
 
-func TestTheLargestEventFits(t *testing.T) {
+func TestLargestEventFits(t *testing.T) {
 	for _, char := range []string{"x", `\n`, "\u00e9", "\U0001f600", `\u0001`} {
 		fill := func(bytes int) string { return strings.Repeat(char, bytes/len(char)) }
 		args := strings.Repeat(`"`+fill(1000)+`",`, 150) + strings.Repeat("[", 100) + "1" + strings.Repeat("]", 100)
@@ -131,7 +131,7 @@ func TestTimesThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestSender(t *testing.T) {
+func TestProductOf(t *testing.T) {
 	for agent, want := range map[string]string{
 		"":                   "",
 		"curl/8.5.0":         "curl",
@@ -189,8 +189,7 @@ func TestSplittingKeepsEveryEventInOrder(t *testing.T) {
 	})
 }
 
-// TestManyFailures: as many as a body has room for are taken, and of them as
-// many kept as a message has room for.
+// TestManyFailures: a result keeps as many failures as fit into a message.
 func TestManyFailures(t *testing.T) {
 	body := `{"status":"failure","failures":[` + strings.Repeat(`{},`, 300_000) + `{}]}`
 	for _, m := range post(t, pathCIResult, body) {

@@ -10,8 +10,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// FuzzBody: whatever comes in, the answer is JSON, its status is one of the
-// contract's, and what stands on the bus can be read and fits.
+// FuzzBody: for every body the answer is JSON with a documented status, and every stored
+// message can be decoded and fits.
 func FuzzBody(f *testing.F) {
 	f.Add(true, typeJSON, logEvent)
 	f.Add(true, typeNDJSON, logEvent+"\n"+logEvent)

@@ -26,7 +26,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -146,7 +146,7 @@ type lateBody struct{}
 
 func (lateBody) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 
-// brokenBody is a body whose sender went away.
+// brokenBody is a body whose sender disconnected.
 type brokenBody struct{}
 
 func (brokenBody) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
@@ -297,7 +297,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: status %d, want %d: %s", c.name, w.Code, c.status, w.Body)
 		}
 		if stored := len(c.sink.msgs) > 0; stored != (accepted == 1) || stored && w.Code != 200 {
-			t.Errorf("%s: %d messages stored, %d times told, status %d", c.name, len(c.sink.msgs), accepted, w.Code)
+			t.Errorf("%s: %d messages stored, %d times reported, status %d", c.name, len(c.sink.msgs), accepted, w.Code)
 		}
 		if result := len(c.sink.msgs) > 0 && c.path == "/ci-result"; result != (c.sink.shown == 1) {
 			t.Errorf("%s: shown %d times", c.name, c.sink.shown)
@@ -310,12 +310,12 @@ func TestAnswers(t *testing.T) {
 	compare(t, "testdata/answers.golden", golden.Bytes())
 }
 
-// TestAResultThatTheViewLacks is in the detector's log, and refused all the
-// same: what is answered with 2xx is wholly there.
-func TestAResultThatTheViewLacks(t *testing.T) {
+// TestResultNotInView: a result that is in the detector's log but not in the view is
+// refused: 2xx means that all of it is stored.
+func TestResultNotInView(t *testing.T) {
 	for err, want := range map[error]int{errResultsBusy: 503, bus.ErrUnreachable: 503, bus.ErrBusy: 429} {
 		s := &fakeSink{showErr: err}
-		h := testHandler(s, func(c *Config) { c.Accepted = func() { t.Error("told as accepted") } })
+		h := testHandler(s, func(c *Config) { c.Accepted = func() { t.Error("Accepted was called") } })
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, ask("POST", pathCIResult, strings.NewReader(failure), "Content-Type", typeJSON))
 		if w.Code != want || w.Header().Get("Retry-After") != "1" || !strings.Contains(w.Body.String(), err.Error()) {
@@ -371,7 +371,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-func TestLoadIsSharedByRequestsUnderWay(t *testing.T) {
+func TestInFlightIsShared(t *testing.T) {
 	s := &fakeSink{}
 	h := testHandler(s, func(c *Config) { c.MaxInFlight = int64(len(logEvent)) + 10 })
 	var inner *httptest.ResponseRecorder

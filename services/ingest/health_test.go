@@ -10,9 +10,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// TestPresence: who asks the bus hears how the intake is and how much it took, also
-// after the bus came back.
-func TestPresence(t *testing.T) {
+// TestHealthOnTheBus: a health query on the bus returns the state of the intake, also
+// after the bus was restored.
+func TestHealthOnTheBus(t *testing.T) {
 	b := bustest.Start(t)
 	dir := b.Dir
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, Version: "1.2.3"})

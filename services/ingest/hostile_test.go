@@ -20,9 +20,9 @@ func numbered(n int, text string) string {
 	return strings.Join(parts, ",")
 }
 
-// TestHostileBodies: a few KB, packed, that would be gigabytes where each of many
-// items is given a long text that they share, or where there are a million of
-// them. What is allocated for one is bounded, whatever the answer.
+// TestHostileBodies: a few compressed KB would become gigabytes if many items each got a
+// copy of a long shared text, or if there were a million items. Memory is bounded for
+// every answer.
 func TestHostileBodies(t *testing.T) {
 	const (
 		most = 256 << 20 // bytes for one request, in all

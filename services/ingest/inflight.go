@@ -7,7 +7,7 @@ import "sync/atomic"
 // its own.
 const DefaultMaxInFlight = 64 << 20
 
-// maxRequests is how many requests may be under way at once, whatever their size. It is
+// maxRequests is how many requests may be under way at once, of any size. It is
 // below maxConns, so that those past it get an answer, and so do health checks.
 const maxRequests = 512
 

@@ -50,7 +50,7 @@ type Config struct {
 	Token string
 	// OTLPAddr is host:port of a second listener for OTLP alone, where OpenTelemetry's
 	// senders expect one. Empty: none. If the port is taken, there is none either and the
-	// log says so.
+	// log warns.
 	OTLPAddr string
 	// GitHubWebhookSecret signs GitHub's webhooks. GitLabSigningToken signs GitLab's, and
 	// GitLabSecretToken is sent with them. A webhook that one of these proves needs no
@@ -89,7 +89,7 @@ type Listening struct{ Intake, OTLP string }
 
 // Run serves until ctx ends. Then it stops accepting, finishes the requests under way with
 // their acknowledgements, closes its connection and returns nil. While the bus is
-// unreachable, writes are refused and health checks say so.
+// unreachable, writes are refused and health checks fail.
 func Run(ctx context.Context, cfg Config) error {
 	cfg, err := cfg.complete()
 	if err != nil {

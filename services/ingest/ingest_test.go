@@ -78,7 +78,7 @@ func send(t *testing.T, method, url, body string) (int, http.Header, string) {
 	return resp.StatusCode, resp.Header, string(text)
 }
 
-// stored reads a stream until enough says so.
+// stored reads a stream until enough returns true.
 func stored(t *testing.T, dir statedir.Dir, role bus.Role, stream string, enough func([]bus.Message) bool) []bus.Message {
 	t.Helper()
 	c, err := bus.Connect(t.Context(), bus.Config{Name: "test", Role: role, Dir: dir, Logger: quiet()})
@@ -102,7 +102,7 @@ func stored(t *testing.T, dir statedir.Dir, role bus.Role, stream string, enough
 	return msgs
 }
 
-func TestWhatWasAcceptedIsOnTheBus(t *testing.T) {
+func TestAcceptedIsOnTheBus(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	var accepted atomic.Int64
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, Accepted: func() { accepted.Add(1) }})
@@ -118,7 +118,7 @@ func TestWhatWasAcceptedIsOnTheBus(t *testing.T) {
 		}
 	}
 	if accepted.Load() != 3 {
-		t.Errorf("told of %d writes", accepted.Load())
+		t.Errorf("Accepted was called %d times", accepted.Load())
 	}
 
 	log := stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(m []bus.Message) bool { return len(m) == 3 })
@@ -134,8 +134,8 @@ func TestWhatWasAcceptedIsOnTheBus(t *testing.T) {
 	}
 }
 
-// TestABatchOfAsManyAppsAsEvents has more messages than may be under way.
-func TestABatchOfAsManyAppsAsEvents(t *testing.T) {
+// TestBatchWithOneAppPerEvent: the batch has more messages than may be under way at once.
+func TestBatchWithOneAppPerEvent(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}})
 	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
@@ -244,7 +244,7 @@ func lacksNothing(t *testing.T, cfg bus.Config) {
 	})
 }
 
-func TestAnExternalBusIsPrepared(t *testing.T) {
+func TestExternalBusIsProvisioned(t *testing.T) {
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
 	if err != nil {
 		t.Fatal(err)
@@ -262,7 +262,7 @@ func TestAnExternalBusIsPrepared(t *testing.T) {
 	lacksNothing(t, bus.Config{URL: ns.ClientURL()})
 }
 
-func TestARequestUnderWayIsFinished(t *testing.T) {
+func TestShutdownFinishesRequests(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	url, stop := start(t, Config{Bus: bus.Config{Dir: dir}})
 	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
@@ -299,7 +299,7 @@ func TestARequestUnderWayIsFinished(t *testing.T) {
 	<-stopped
 }
 
-func TestWhereItMayListen(t *testing.T) {
+func TestListenErrors(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

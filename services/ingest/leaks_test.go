@@ -178,7 +178,7 @@ func withPassword(text string) string {
 
 var aPassword = regexp.MustCompile(`V([^A-Za-z]|aB3x|$)`)
 
-// leaks are texts in each of which V stands for the password.
+// leaks are texts in which V stands for the password.
 func leaks() map[string]leak {
 	r := strings.Repeat
 	all := map[string]leak{
@@ -336,8 +336,8 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// TestNothingLeaksOfArguments: what is split over the arguments of a console call
-// is known as well.
+// TestNothingLeaksOfArguments: a secret that is split over arguments of a console call is
+// masked too.
 func TestNothingLeaksOfArguments(t *testing.T) {
 	h, s := masking()
 	token := secrets["token"]
@@ -367,8 +367,8 @@ func TestNothingLeaksOfArguments(t *testing.T) {
 	}
 }
 
-// TestHeaderArraysAreTaken: Node's and fetch's forms of headers are stored, and
-// masked like any other.
+// TestHeaderArraysAreTaken: headers in the forms of Node and of fetch are stored, and
+// masked.
 func TestHeaderArraysAreTaken(t *testing.T) {
 	h, s := masking()
 	for _, headers := range []string{
@@ -388,8 +388,7 @@ func TestHeaderArraysAreTaken(t *testing.T) {
 	}
 }
 
-// TestNoHiddenCharacterIsStored sends characters that nobody sees through every
-// format.
+// TestNoHiddenCharacterIsStored sends hidden characters in every format.
 func TestNoHiddenCharacterIsStored(t *testing.T) {
 	h, s := masking()
 	const hidden = "\ufe0f\ufe00\U000e0100\U000e01ef\u034f\u115f\u1160\u3164\uffa0\u17b4\u180b\u200b\u2028\u2029\u202e\U000e0041\ufff0"

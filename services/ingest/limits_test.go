@@ -45,8 +45,8 @@ func serveShort(t *testing.T, h http.Handler) (addr string) {
 	return l.Addr().String()
 }
 
-// TestSlowRequestsAreDropped writes one byte at a time, for ever: neither the
-// header nor the body can be stretched by that.
+// TestSlowRequestsAreDropped: sending one byte at a time extends neither the time for the
+// header nor that for the body.
 func TestSlowRequestsAreDropped(t *testing.T) {
 	const head = "POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	for _, c := range []struct{ name, start, drip, want string }{
@@ -98,7 +98,7 @@ func TestSlowRequestsAreDropped(t *testing.T) {
 	}
 }
 
-func TestOptionsOfTheWholeServerAreCheckedToo(t *testing.T) {
+func TestOptionsStarIsChecked(t *testing.T) {
 	addr := serveShort(t, testHandler(&fakeSink{}))
 	for request, want := range map[string]string{
 		"OPTIONS * HTTP/1.1\r\nHost: evil.example\r\n\r\n": "403",
@@ -117,9 +117,8 @@ func TestOptionsOfTheWholeServerAreCheckedToo(t *testing.T) {
 	}
 }
 
-// TestTheIntakeTellsOfItsOwnMemory holds bodies open until the bound is near,
-// and lets them go again.
-func TestTheIntakeTellsOfItsOwnMemory(t *testing.T) {
+// TestIntakeReportsItsMemory holds bodies open until the bound is near, and releases them.
+func TestIntakeReportsItsMemory(t *testing.T) {
 	const limit = 64 << 10
 	dir := bustest.Start(t).Dir
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, MaxInFlight: limit})
@@ -173,11 +172,11 @@ func TestTheIntakeTellsOfItsOwnMemory(t *testing.T) {
 		return len(s) > 1 && s[len(s)-1] < 0.75
 	})
 	if shares := used(log); slices.Max(shares) < 0.9 || len(shares) > maxPending {
-		t.Errorf("told %v", shares)
+		t.Errorf("reported shares = %v", shares)
 	}
 }
 
-func TestTheNewestTenResultsAreKept(t *testing.T) {
+func TestNewestTenResultsAreKept(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}})
 	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })

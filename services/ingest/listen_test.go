@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// listening runs an intake and says where it listens.
+// listening runs an intake and returns its addresses.
 func listening(t *testing.T, cfg Config) Listening {
 	t.Helper()
 	ready := make(chan Listening, 1)
@@ -36,8 +36,8 @@ func listening(t *testing.T, cfg Config) Listening {
 	}
 }
 
-// TestOTLPPort is beside the intake, takes nothing else, and is let go where
-// somebody has it.
+// TestOTLPPort: the port for OTLP accepts nothing else, and the intake starts without it
+// if the port is taken.
 func TestOTLPPort(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	at := listening(t, Config{Bus: bus.Config{Dir: dir}, OTLPAddr: "127.0.0.1:0"})

@@ -40,7 +40,7 @@ func answerOTLP(answer httpserve.Answer, enc otlp.Encoding) httpserve.Answer {
 	return answer
 }
 
-// refuseOTLP words a refusal as OTLP does. Whoever sent no protobuf gets JSON.
+// refuseOTLP words a refusal as OTLP does. Any request but protobuf gets JSON.
 func refuseOTLP(r *http.Request, refusal *httpserve.Refusal) httpserve.Answer {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	enc := otlpEncoding(media)

@@ -70,7 +70,7 @@ func TestOTLP(t *testing.T) {
 		{name: "nothing", path: pathOTLPMetrics, media: protobuf, status: 200},
 		{name: "nothing of ours", path: pathOTLPMetrics, media: typeJSON, body: []byte(`{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"x"}]}]}]}`), status: 200, answer: "{}"},
 		{name: "spans", path: pathOTLPTraces, media: protobuf, body: exportedStatus(t, 200, 500), status: 200, stored: 2},
-		{name: "spans of which one is wrong", path: pathOTLPTraces, media: protobuf, body: exportedStatus(t, 200, 1000), status: 200, stored: 1,
+		{name: "spans, one of them wrong", path: pathOTLPTraces, media: protobuf, body: exportedStatus(t, 200, 1000), status: 200, stored: 1,
 			answer: "\x0aB\x08\x01\x12>http.response.status_code must be a whole number from 0 to 999"},
 		{name: "all are wrong, in JSON", path: pathOTLPTraces, media: typeJSON, status: 200,
 			body:   []byte(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"attributes":[{"key":"http.status_code","value":{"intValue":"1000"}}]}]}]}]}`),
@@ -129,7 +129,7 @@ func TestOTLP(t *testing.T) {
 	}
 }
 
-// TestOTLPIsCleaned: what comes so goes the way of all events.
+// TestOTLPIsCleaned: events from OTLP are cleaned as all others.
 func TestOTLPIsCleaned(t *testing.T) {
 	s := &fakeSink{}
 	answerOf(testHandler(s), ask("POST", pathOTLPLogs, strings.NewReader(exportedJSON), "Content-Type", typeJSON, "User-Agent", "OTel-OTLP-Exporter-JavaScript/0.301.0"))
@@ -139,7 +139,7 @@ func TestOTLPIsCleaned(t *testing.T) {
 	}
 }
 
-// TestOTLPPreflight: the SDK for browsers asks before it sends.
+// TestOTLPPreflight: the SDK for browsers sends a preflight.
 func TestOTLPPreflight(t *testing.T) {
 	for origin, want := range map[string]int{"http://localhost:3000": http.StatusNoContent, "https://evil.example": http.StatusForbidden} {
 		w := answerOf(testHandler(&fakeSink{}), ask("OPTIONS", pathOTLPTraces, nil, "Origin", origin,

@@ -31,7 +31,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// TestRefusedOriginsAreBounded: twenty sites, each with a count and the time of its
+// TestRefusedOriginsAreBounded: at most twenty sites, with a count and the time of the
 // last request, for an hour.
 func TestRefusedOriginsAreBounded(t *testing.T) {
 	o := newRefusedOrigins()

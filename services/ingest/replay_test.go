@@ -45,8 +45,8 @@ func withSignatures(c *Config) {
 	c.GitHubWebhookSecret, c.GitLabSigningToken = "s3cret", "whsec_"+base64.StdEncoding.EncodeToString(signingKey)
 }
 
-// TestReplay: a signed body that was taken is known whatever id it comes with, and
-// what its sender delivers again is known by both.
+// TestReplay: a signed body that was stored is known with every id, and what its sender
+// delivers again is known by both.
 func TestReplay(t *testing.T) {
 	for path, c := range map[string]struct {
 		header         func(id, body string) http.Header
@@ -87,9 +87,9 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestReplayOfWhatIsNotStored: a body is remembered once it is stored and not before, so
-// that what was refused can come again.
-func TestReplayOfWhatIsNotStored(t *testing.T) {
+// TestReplayOfRefusedDelivery: a body is noted only once it is stored, so a refused
+// delivery can be repeated.
+func TestReplayOfRefusedDelivery(t *testing.T) {
 	s := &fakeSink{showErr: errResultsBusy}
 	h := testHandler(s, withSignatures)
 	send := func(id string) (int, string) {
@@ -109,8 +109,8 @@ func TestReplayOfWhatIsNotStored(t *testing.T) {
 	}
 }
 
-// TestUnsignedBodiesMayRepeat: without a signature the same body with another id is
-// another delivery, as when somebody tries a webhook out.
+// TestUnsignedBodiesMayRepeat: without a signature, the same body with another id is
+// another delivery, as when a person tests a webhook.
 func TestUnsignedBodiesMayRepeat(t *testing.T) {
 	h := testHandler(&fakeSink{})
 	for i, d := range []struct{ id, says string }{{"d1", taken}, {"d2", taken}, {"d1", duplicate}} {
@@ -121,8 +121,8 @@ func TestUnsignedBodiesMayRepeat(t *testing.T) {
 	}
 }
 
-// TestReplayOverRestartsAndIntakes: another intake on the bus knows what one has taken,
-// and so do those that come after a restart of everything.
+// TestReplayOverRestartsAndIntakes: another intake on the bus knows what one has stored,
+// also after a restart of everything.
 func TestReplayOverRestartsAndIntakes(t *testing.T) {
 	b := bustest.Start(t)
 	deliver := func(url, id string) (int, string) {

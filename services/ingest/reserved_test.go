@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestNobodySpeaksAsTocsin: on our own endpoint the app is refused, whatever of it can't
-// be seen, with the place of the event; of a batch nothing is taken.
-func TestNobodySpeaksAsTocsin(t *testing.T) {
+// TestReservedAppIsRefused: the native endpoint refuses the app, also with hidden
+// characters in it, and names the index of the event; nothing of the batch is stored.
+func TestReservedAppIsRefused(t *testing.T) {
 	event := func(app string) string {
 		return fmt.Sprintf(`{"kind":"circuit","app":%q,"circuit":{"name":"ingest","state":"open"}}`, app)
 	}
@@ -44,9 +44,9 @@ func TestNobodySpeaksAsTocsin(t *testing.T) {
 	}
 }
 
-// TestForeignFormatsAreStoredUnderAnotherApp: they can't all be refused, and what they
-// say is stored as of tocsin_.
-func TestForeignFormatsAreStoredUnderAnotherApp(t *testing.T) {
+// TestReservedAppInForeignFormats: they are stored under the app tocsin_, because their
+// senders cannot all react to a refusal.
+func TestReservedAppInForeignFormats(t *testing.T) {
 	for name, c := range map[string]struct{ path, media, body string }{
 		"reports": {pathReports + "?app=Tocsin", "application/reports+json",
 			`[{"type":"csp-violation","age":1,"url":"http://localhost:3000/","body":{"documentURL":"http://localhost:3000/","blockedURL":"https://evil.example/x.js","effectiveDirective":"script-src","disposition":"enforce"}}]`},

@@ -46,7 +46,7 @@ type resultsView struct {
 	log *slog.Logger
 	// writing holds one element while a result is written.
 	writing chan struct{}
-	// pausedUntil is when to prune again after a failure. It and known belong to whoever is
+	// pausedUntil is when to prune again after a failure. It and known are guarded by
 	// writing.
 	pausedUntil time.Time
 	// known is what the last read decoded, because decoding took most of its time: at most

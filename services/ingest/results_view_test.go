@@ -84,9 +84,9 @@ func names(t *testing.T, msgs []bus.Message, seen bool) string {
 	return strings.Join(got, " ")
 }
 
-// TestAKillLosesNothing ends the process after each of the deletions: readers
-// see the same all the time, and the next result leaves it as it should be.
-func TestAKillLosesNothing(t *testing.T) {
+// TestCrashLosesNoResult ends the process after each deletion: readers see the same all
+// the time, and the next result prunes the rest.
+func TestCrashLosesNoResult(t *testing.T) {
 	for _, c := range []struct{ written, want string }{
 		{"a:failure", "a:failure"},
 		{"a:failure a:failure", "a:failure"},
@@ -110,7 +110,7 @@ func TestAKillLosesNothing(t *testing.T) {
 	}
 }
 
-func TestTidyLeavesAloneWhatIsNoResult(t *testing.T) {
+func TestPruneKeepsOtherMessages(t *testing.T) {
 	f := &fakeResults{left: -1}
 	f.write("a:failure a:failure")
 	f.stored = slices.Insert(f.stored, 1, bus.Message{Seq: 7, Data: []byte("hello")})
@@ -120,8 +120,8 @@ func TestTidyLeavesAloneWhatIsNoResult(t *testing.T) {
 	}
 }
 
-// TestAStreamMadeAnew has another result where one was that is remembered.
-func TestAStreamMadeAnew(t *testing.T) {
+// TestRecreatedStream: a recreated stream has another result at a known sequence.
+func TestRecreatedStream(t *testing.T) {
 	v, f := newResultsView(quiet()), &fakeResults{left: -1}
 	f.write("a:failure")
 	v.prune(t.Context(), f)
@@ -136,7 +136,7 @@ func TestAStreamMadeAnew(t *testing.T) {
 	}
 }
 
-func TestTidyRestsAfterAFailure(t *testing.T) {
+func TestPrunePausesAfterFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, f := newResultsView(quiet()), &fakeResults{left: -1, err: bus.ErrUnreachable}
 		f.write("a:failure a:failure")
@@ -156,8 +156,8 @@ func TestTidyRestsAfterAFailure(t *testing.T) {
 	})
 }
 
-// TestOneResultAtATime: however many come at once, the stream never holds more
-// than one result that is not tidied up after.
+// TestOneResultAtATime: however many results come at once, the stream never holds more
+// than one that is not pruned.
 func TestOneResultAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, f := newResultsView(quiet()), &fakeResults{left: -1}
@@ -182,8 +182,8 @@ func TestOneResultAtATime(t *testing.T) {
 	})
 }
 
-// TestATurnIsWaitedForSoLong: a bus that hangs holds up nobody for longer.
-func TestATurnIsWaitedForSoLong(t *testing.T) {
+// TestWriteTimeout: a bus that hangs delays a result for at most this long.
+func TestWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, f := newResultsView(quiet()), &fakeResults{left: -1}
 		hanging, release := make(chan struct{}), make(chan struct{})
@@ -209,8 +209,9 @@ func TestATurnIsWaitedForSoLong(t *testing.T) {
 	})
 }
 
-// TestASenderThatHasGone: its result is in the log, so the view gets it too.
-func TestASenderThatHasGone(t *testing.T) {
+// TestSenderGone: the result of a sender that disconnected is in the log, so the view gets
+// it too.
+func TestSenderGone(t *testing.T) {
 	v, f := newResultsView(quiet()), &fakeResults{left: -1}
 	f.write("a:failure")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -279,7 +280,7 @@ func TestResultsOfOnePipeline(t *testing.T) {
 	}
 }
 
-func TestAResultIsUpdatedAfterARestart(t *testing.T) {
+func TestResultIsUpdatedAfterRestart(t *testing.T) {
 	b := bustest.Start(t)
 	dir := b.Dir
 	url := ready(t, Config{Bus: bus.Config{Dir: dir}})
@@ -292,8 +293,8 @@ func TestAResultIsUpdatedAfterARestart(t *testing.T) {
 	}
 }
 
-// TestUpdatesPushNobodyOut: ten pipelines, one of which reports again and again.
-func TestUpdatesPushNobodyOut(t *testing.T) {
+// TestUpdatesKeepOtherResults: of ten pipelines, one reports repeatedly.
+func TestUpdatesKeepOtherResults(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	url := ready(t, Config{Bus: bus.Config{Dir: dir}})
 	for _, name := range strings.Fields("a b c d e f g h i j") {
@@ -307,9 +308,8 @@ func TestUpdatesPushNobodyOut(t *testing.T) {
 	}
 }
 
-// TestUpdatesAtOncePushNobodyOut: as above, but many report the same result at
-// the same time.
-func TestUpdatesAtOncePushNobodyOut(t *testing.T) {
+// TestConcurrentUpdatesKeepOtherResults: many report the same result at the same time.
+func TestConcurrentUpdatesKeepOtherResults(t *testing.T) {
 	const clients, posts = 32, 64
 	dir := bustest.Start(t).Dir
 	url := ready(t, Config{Bus: bus.Config{Dir: dir}})
@@ -339,8 +339,8 @@ func TestUpdatesAtOncePushNobodyOut(t *testing.T) {
 	}
 }
 
-// TestTwoIntakesAtOnce: whatever the order, two statuses of one key are two
-// results, and the same status three times is one.
+// TestTwoIntakesAtOnce: in any order, two statuses of one key are two results, and the
+// same status three times is one.
 func TestTwoIntakesAtOnce(t *testing.T) {
 	for name, texts := range map[string][]string{
 		"two statuses":    {"a:failure", "a:success"},
@@ -375,9 +375,8 @@ func TestTwoIntakesAtOnce(t *testing.T) {
 	}
 }
 
-// TestABusThatDoesNotLetTidy: an operator's server may know nothing of the
-// permissions that tidying needs.
-func TestABusThatDoesNotLetTidy(t *testing.T) {
+// TestBusForbidsPruning: an operator's server may lack the permissions that pruning needs.
+func TestBusForbidsPruning(t *testing.T) {
 	ns, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 		NoAuthUser: "owner",

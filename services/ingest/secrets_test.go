@@ -30,9 +30,9 @@ func plant(body string) string {
 	return body
 }
 
-// TestNoSecretAndNothingHiddenReachesTheBus looks at the raw messages, subjects
-// and headers of both streams, after the real masker.
-func TestNoSecretAndNothingHiddenReachesTheBus(t *testing.T) {
+// TestNoSecretOrHiddenCharacterOnTheBus reads the raw messages, subjects and headers of
+// both streams, after the real masker.
+func TestNoSecretOrHiddenCharacterOnTheBus(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, Masker: redact.New()})
 	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
@@ -75,9 +75,9 @@ func TestNoSecretAndNothingHiddenReachesTheBus(t *testing.T) {
 	}
 }
 
-// TestNoSecretStandsInTheSender: a User-Agent is text from outside like any
-// other, and its first word goes into a header and to the agent.
-func TestNoSecretStandsInTheSender(t *testing.T) {
+// TestNoSecretInSenderHeader: a User-Agent is text from outside, and its first word
+// becomes a header that agents see.
+func TestNoSecretInSenderHeader(t *testing.T) {
 	masked := func(c *Config) { c.Masker = redact.New() }
 	for agent, want := range map[string]string{
 		"{token}": "_REDACTED_github_",

@@ -9,7 +9,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-func TestPressureRisesAtOnceAndFallsLate(t *testing.T) {
+func TestPressure(t *testing.T) {
 	l := newInFlight(1000)
 	for _, step := range []struct {
 		change int64
@@ -33,7 +33,7 @@ func TestPressureRisesAtOnceAndFallsLate(t *testing.T) {
 	}
 }
 
-func TestReportsAreBoundedAndTheLastIsRight(t *testing.T) {
+func TestPendingReportsAreBounded(t *testing.T) {
 	story := func(r *reporter) string {
 		var parts []string
 		for _, e := range r.pending {
@@ -73,7 +73,7 @@ func TestReportsAreBoundedAndTheLastIsRight(t *testing.T) {
 	}
 }
 
-func TestWhatThePressureIsNowGoesWithItsState(t *testing.T) {
+func TestReadingAgreesWithPressure(t *testing.T) {
 	l := newInFlight(1000)
 	for _, used := range []int64{900, 650, 100} {
 		l.reserve(used - l.used.Load())
@@ -81,7 +81,7 @@ func TestWhatThePressureIsNowGoesWithItsState(t *testing.T) {
 		l.used.Store(used)
 		now := l.reading()
 		if got := pressureNormal.next(now.used, l.limit); got != now.pressure {
-			t.Errorf("at %d: %d bytes are told, which is pressure %d and not %d", used, now.used, got, now.pressure)
+			t.Errorf("at %d: %d bytes have pressure %d, want %d", used, now.used, got, now.pressure)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (h *handler) routes() []httpserve.Route {
 		h.route(sender{path: pathGitLab, bodies: gitlabBodies, result: h.decodeGitLab, ownProof: true, check: h.checkGitLab}),
 		// Other monitoring systems: alertmanager.go.
 		h.route(sender{path: pathAlertmanager, bodies: alertmanagerBodies, alerts: decodeAlertmanager, refuse: refuseAlertmanager}),
-		// What browsers report by themselves: browser_reports.go.
+		// Reports that browsers send by themselves: browser_reports.go.
 		h.route(sender{path: pathReports, bodies: browserReportBodies, events: h.decodeBrowserReports, pages: true}),
 
 		{Pattern: "GET " + pathHealth, Answer: httpserve.Alive},

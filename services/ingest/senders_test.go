@@ -54,8 +54,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestPages says of each route which pages may have a part in it: those of other sites
-// in none (contract, section 11), and who reads the answer.
+// TestPages: of each route, which pages may use it, none of other sites, and which may
+// read the answer.
 func TestPages(t *testing.T) {
 	const none, local, configured, below, foreign, null = "", "http://localhost:3000", "https://app.example", "https://shop.pattern.example", "https://evil.example", "null"
 	const trusted = none + " " + local + " " + configured + " " + below

@@ -8,7 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/sentry"
 )
 
-func TestRemembered(t *testing.T) {
+func TestSentryMemory(t *testing.T) {
 	key := func(n int) (k sentry.Key) {
 		binary.LittleEndian.PutUint64(k[:], uint64(n))
 		return k

@@ -105,8 +105,8 @@ func TestSentry(t *testing.T) {
 	}
 }
 
-// TestSentryIsCleaned: what comes so goes the way of all events, and breadcrumbs
-// are told once.
+// TestSentryIsCleaned: events from Sentry are cleaned as all others, and breadcrumbs
+// become events once.
 func TestSentryIsCleaned(t *testing.T) {
 	s := &fakeSink{}
 	h := testHandler(s)
@@ -144,8 +144,9 @@ func BenchmarkSentryError(b *testing.B) {
 	benchmark(b, sentryPath, string(bytes.TrimSpace(data)))
 }
 
-// TestSentryThatIsRefused may be sent again: its breadcrumbs have not been told.
-func TestSentryThatIsRefused(t *testing.T) {
+// TestRefusedSentryIsForgotten: a refused envelope can be sent again, with its
+// breadcrumbs.
+func TestRefusedSentryIsForgotten(t *testing.T) {
 	s := &fakeSink{err: bus.ErrUnreachable}
 	h := testHandler(s)
 	send := func() int {

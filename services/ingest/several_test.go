@@ -16,10 +16,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
-// TestSeveralIntakesOnOneBus: behind a load balancer it makes no difference which of
-// two a sender meets. Results of one pipeline through both are one in the view, and
-// in the log in the order in which they were answered; a delivery that comes again
-// through the other is known.
+// TestSeveralIntakesOnOneBus: behind a load balancer, every intake does the same. Results
+// of one pipeline through both are one in the view, and in the log in the order of their
+// answers; a delivery that is repeated through the other is known.
 func TestSeveralIntakesOnOneBus(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	var urls []string
@@ -101,9 +100,9 @@ func deliver(t *testing.T, url string) (status int, body string) {
 	return resp.StatusCode, string(data)
 }
 
-// TestSeveralIntakesTellOfThemselvesApart: one that is well must not end what the
-// other told.
-func TestSeveralIntakesTellOfThemselvesApart(t *testing.T) {
+// TestSeveralIntakesReportSeparately: a healthy intake must not resolve the alerts of
+// another.
+func TestSeveralIntakesReportSeparately(t *testing.T) {
 	var subjects []string
 	for instance, want := range map[string]string{"": "tocsin", "a": "tocsin-a", "Web-1.example": "tocsin-web-1_example"} {
 		r := &reporter{inFlight: newInFlight(1000), app: appOf(instance)}
@@ -115,7 +114,7 @@ func TestSeveralIntakesTellOfThemselvesApart(t *testing.T) {
 		}
 		for i, kind := range []string{"circuit", "memory"} {
 			if got := msgs[i].Subject; got != "telemetry."+want+"."+kind || r.pending[i].App != want {
-				t.Errorf("%q tells on %s as %s", instance, got, r.pending[i].App)
+				t.Errorf("%q reports on %s as %s", instance, got, r.pending[i].App)
 			}
 			subjects = append(subjects, msgs[i].Subject)
 		}

@@ -132,7 +132,7 @@ func TestRepeatsTellLinesApart(t *testing.T) {
 	})
 }
 
-// TestRepeatsAreBounded: neither attributes nor messages that somebody outside makes up
+// TestRepeatsAreBounded: neither attributes nor messages from outside
 // can fill a disk.
 func TestRepeatsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -20,7 +20,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Exit codes. ExitTimeUp is that of commands that waited in vain.
+// Exit codes. ExitTimeUp is that of commands whose wait timed out.
 const (
 	ExitOK     = 0
 	ExitFailed = 1
@@ -28,7 +28,7 @@ const (
 	ExitTimeUp = 3
 )
 
-// ErrTimeUp marks errors of commands that waited in vain.
+// ErrTimeUp marks errors of commands whose wait timed out.
 var ErrTimeUp = errors.New("the time is up")
 
 // ErrUsage marks errors of wrong usage.

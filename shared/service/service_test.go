@@ -23,7 +23,7 @@ type whisperCommand struct{ greetCommand }
 func (*whisperCommand) Silent() {}
 
 type greetCommand struct {
-	Name  string   `env:"TEST_GREET_NAME" default:"nobody"`
+	Name  string   `env:"TEST_GREET_NAME" default:"world"`
 	Tags  []string `env:"TEST_GREET_TAGS"`
 	Times int      `default:"1"`
 	Off   string   `env:"TEST_GREET_OFF" default:"on" empty:"off"`
@@ -59,36 +59,36 @@ func TestSettingsAndExitCodes(t *testing.T) {
 		code     int
 		out, err string
 	}{
-		"default":                       {args: []string{"greet"}, out: "nobody 1 []"},
+		"default":                       {args: []string{"greet"}, out: "world 1 []"},
 		"file wins over default":        {args: []string{"greet"}, file: "name: file\ntimes: 3\ntags: [a, b]\n", out: "file 3 [a b]"},
 		"environment wins over file":    {args: []string{"greet"}, file: "name: file\n", env: map[string]string{"TEST_GREET_NAME": "env"}, out: "env 1 []"},
 		"flag wins over environment":    {args: []string{"greet", "--name=flag"}, file: "name: file\n", env: map[string]string{"TEST_GREET_NAME": "env"}, out: "flag 1 []"},
-		"underscores in the file":       {args: []string{"greet"}, file: "log_format: json\n", out: "nobody 1 []", err: `"msg":"greeting"`},
+		"underscores in the file":       {args: []string{"greet"}, file: "log_format: json\n", out: "world 1 []", err: `"msg":"greeting"`},
 		"unknown key in the file":       {args: []string{"greet"}, file: "colour: x\n", code: ExitUsage, err: `"colour" is no setting`},
 		"broken file":                   {args: []string{"greet"}, file: "a: [", code: ExitUsage, err: "settings file"},
 		"wrong value in the file":       {args: []string{"greet"}, file: "times: many\n", code: ExitUsage, err: "times"},
 		"unknown flag":                  {args: []string{"greet", "--colour"}, code: ExitUsage, err: "--colour"},
 		"unknown command":               {args: []string{"gret"}, code: ExitUsage, err: "gret"},
 		"no command":                    {code: ExitUsage, err: "expected"},
-		"a failure is one line":         {args: []string{"greet", "--break"}, code: ExitFailed, err: "test: greet nobody: the door is shut; knock\n"},
+		"a failure is one line":         {args: []string{"greet", "--break"}, code: ExitFailed, err: "test: greet world: the door is shut; knock\n"},
 		"wrong use found by the code":   {args: []string{"greet", "--times=-1"}, code: ExitUsage, err: "--times must not be negative"},
-		"a named file stands alone":     {args: []string{"greet", "--config=other.yaml"}, file: "name: file\n", other: "times: 2\n", out: "nobody 2 []"},
+		"a named file stands alone":     {args: []string{"greet", "--config=other.yaml"}, file: "name: file\n", other: "times: 2\n", out: "world 2 []"},
 		"and hides a broken default":    {args: []string{"--config", "other.yaml", "greet"}, file: "a: [", other: "name: other\n", out: "other 1 []"},
-		"not one that lies there":       {args: []string{"greet"}, here: "name: here\n", out: "nobody 1 []", err: "./tocsin.yaml is not read; pass --config tocsin.yaml or move it to CONFIG/tocsin/tocsin.yaml"},
-		"not even when it is broken":    {args: []string{"greet"}, here: "a: [", out: "nobody 1 []", err: "./tocsin.yaml is not read"},
+		"not one that lies there":       {args: []string{"greet"}, here: "name: here\n", out: "world 1 []", err: "./tocsin.yaml is not read; pass --config tocsin.yaml or move it to CONFIG/tocsin/tocsin.yaml"},
+		"not even when it is broken":    {args: []string{"greet"}, here: "a: [", out: "world 1 []", err: "./tocsin.yaml is not read"},
 		"nor beside the user's own":     {args: []string{"greet"}, file: "name: file\n", here: "name: here\n", out: "file 1 []", err: "./tocsin.yaml is not read"},
 		"but where it is named":         {args: []string{"greet", "--config=tocsin.yaml"}, here: "name: here\n", out: "here 1 []"},
-		"silent about it":               {args: []string{"whisper"}, here: "name: here\n", out: "nobody 1 []"},
+		"silent about it":               {args: []string{"whisper"}, here: "name: here\n", out: "world 1 []"},
 		"silent, with the user's own":   {args: []string{"whisper"}, file: "name: file\n", out: "file 1 []"},
 		"a named file must be there":    {args: []string{"greet", "--config=none.yaml"}, code: ExitUsage, err: "none.yaml"},
 		"a wrong key in a named file":   {args: []string{"greet", "--config=other.yaml"}, other: "colour: x\n", code: ExitUsage, err: `"colour" is no setting`},
-		"empty is not set":              {args: []string{"greet"}, env: map[string]string{"TEST_GREET_NAME": ""}, out: "nobody 1 []"},
-		"blank is not set":              {args: []string{"greet"}, env: map[string]string{"TEST_GREET_NAME": " \t"}, out: "nobody 1 []"},
+		"empty is not set":              {args: []string{"greet"}, env: map[string]string{"TEST_GREET_NAME": ""}, out: "world 1 []"},
+		"blank is not set":              {args: []string{"greet"}, env: map[string]string{"TEST_GREET_NAME": " \t"}, out: "world 1 []"},
 		"the file wins over empty":      {args: []string{"greet"}, file: "name: file\n", env: map[string]string{"TEST_GREET_NAME": ""}, out: "file 1 []"},
-		"empty log settings":            {args: []string{"greet"}, env: map[string]string{"TOCSIN_LOG_LEVEL": "", "TOCSIN_LOG_FORMAT": "", "TOCSIN_STATE_DIR": "", "TOCSIN_NATS_URL": ""}, out: "nobody 1 []", err: "level=INFO"},
-		"empty where that means off":    {args: []string{"greet"}, env: map[string]string{"TEST_GREET_OFF": ""}, out: `nobody 1 [] off=""`},
-		"a cluster":                     {args: []string{"greet", "--nats-url=nats://u:p@a:1,tls://b, c:3"}, out: "nobody"},
-		"websockets":                    {args: []string{"greet", "--nats-url=wss://a:1,ws://[::1]:80"}, out: "nobody"},
+		"empty log settings":            {args: []string{"greet"}, env: map[string]string{"TOCSIN_LOG_LEVEL": "", "TOCSIN_LOG_FORMAT": "", "TOCSIN_STATE_DIR": "", "TOCSIN_NATS_URL": ""}, out: "world 1 []", err: "level=INFO"},
+		"empty where that means off":    {args: []string{"greet"}, env: map[string]string{"TEST_GREET_OFF": ""}, out: `world 1 [] off=""`},
+		"a cluster":                     {args: []string{"greet", "--nats-url=nats://u:p@a:1,tls://b, c:3"}, out: "world"},
+		"websockets":                    {args: []string{"greet", "--nats-url=wss://a:1,ws://[::1]:80"}, out: "world"},
 		"colons are no URL":             {args: []string{"greet", "--nats-url=::::"}, code: ExitUsage, err: "--nats-url"},
 		"a broken host":                 {args: []string{"greet", "--nats-url=http://[bad"}, code: ExitUsage, err: "--nats-url"},
 		"another scheme":                {args: []string{"greet", "--nats-url=http://a"}, code: ExitUsage, err: "must be one of nats, tls, ws, wss"},

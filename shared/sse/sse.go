@@ -1,5 +1,5 @@
 // Package sse formats server-sent events, as the HTML standard defines them. It is pure:
-// whoever sends them sets deadlines and flushes.
+// the caller sets deadlines and flushes.
 package sse
 
 import (

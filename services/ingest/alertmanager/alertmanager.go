@@ -24,7 +24,7 @@ import (
 const maxReceiver = 1 << 10
 
 // Decode reads a message. Invalid alerts are left out and counted: those without anything
-// that identifies them, and those neither firing nor resolved. An error says what is wrong
+// that identifies them, and those neither firing nor resolved. An error names what is wrong
 // with the message, or wraps decoding.ErrTooMany.
 func Decode(data []byte) (alerts []external.Alert, leftOut int, err error) {
 	m, err := read(data)

@@ -4,7 +4,7 @@
 //
 // It decides what a report becomes: violations of a policy are security events,
 // failed requests are requests, all else is a log line. It reads no clock: the
-// caller says when the reports arrived, and a report says how long it waited.
+// caller says when the reports arrived, and a report has the time that it waited.
 package browserreports
 
 import (

@@ -58,7 +58,7 @@ func TestChromium(t *testing.T) {
 	}
 }
 
-// line tells an event in a line, for tables.
+// line is an event in one line, for tables.
 func line(e telemetry.Event) string {
 	switch {
 	case e.Security != nil:
@@ -95,7 +95,7 @@ func TestReports(t *testing.T) {
 		{"a request without an answer", of("network-error", `"type":"tcp.timed_out","method":"GET","status_code":0,"elapsed_time":-1,"phase":"connection"`), "GET https://a/cart 0 0ms tcp.timed_out (connection)"},
 		{"a request that broke off", of("network-error", `"type":"abandoned","status_code":200`), "GET https://a/cart 0 0ms abandoned"},
 		{"a request that went well", of("network-error", `"type":"ok","method":"GET","status_code":200,"elapsed_time":12,"phase":"application"`), "GET https://a/cart 200 12ms"},
-		{"what nobody knows", of("news", `"a":1`), "info Report news []"},
+		{"an unknown type", of("news", `"a":1`), "info Report news []"},
 		{"a body that is none", `{"type":"crash","body":7}`, "error Page crashed: for no known reason []"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -144,7 +144,7 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if _, err := Decode("", []byte(`7`), now); err == nil || err.Error() != "malformed JSON: it must be a JSON object" {
-		t.Errorf("our own types are told: %v", err)
+		t.Errorf("error %v names our own types", err)
 	}
 	if _, err := Decode("", []byte("["+strings.Repeat("{},", decoding.MaxItems)+"{}]"), now); !errors.Is(err, decoding.ErrTooMany) {
 		t.Errorf("got %v", err)

@@ -35,7 +35,7 @@ const maxParts = 20_000
 const completed = "completed"
 
 // Decode reads the payload of an event. If it is no result, ignored is the reason. An
-// error says what is wrong with the payload, or wraps decoding.ErrTooMany.
+// error names what is wrong with the payload, or wraps decoding.ErrTooMany.
 func Decode(event string, payload []byte) (result ci.Result, ignored string, err error) {
 	switch event {
 	case "":

@@ -31,7 +31,7 @@ const (
 const maxParts = 20_000
 
 // Decode reads the payload of an event. If it is no result, ignored is the reason. An
-// error says what is wrong with the payload, or wraps decoding.ErrTooMany.
+// error names what is wrong with the payload, or wraps decoding.ErrTooMany.
 func Decode(event string, payload []byte) (result ci.Result, ignored string, err error) {
 	kind := gitlab.EventType(event)
 	switch kind {

@@ -43,7 +43,7 @@ func decode(line []byte) (e event, ok bool) {
 	return e, true
 }
 
-// parent is the test of which a test is a subtest, or empty.
+// parent is the test that has a test as its subtest, or empty.
 func parent(test string) string {
 	return test[:max(strings.LastIndexByte(test, '/'), 0)]
 }

@@ -41,7 +41,7 @@ type fold struct {
 type pkg struct {
 	tail
 	tests map[string]*tail
-	// parents are tests of which a subtest failed.
+	// parents are tests with a failed subtest.
 	parents map[string]bool
 	failed  bool // one of its tests failed
 }

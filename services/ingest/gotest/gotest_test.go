@@ -143,7 +143,7 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-// brokenPipe is a log that nobody reads any more.
+// brokenPipe is a log without a reader.
 type brokenPipe struct{ calls int }
 
 func (b *brokenPipe) Write([]byte) (int, error) { b.calls++; return 0, io.ErrClosedPipe }
@@ -160,7 +160,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// endless is a run of which no test ends, each saying a lot.
+// endless is a run whose tests do not end and print much.
 type endless struct{ left, n int }
 
 func (e *endless) Read(p []byte) (int, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
 )
 
-// Decode reads one report of at most decoding.MaxParts elements. An error says what is
+// Decode reads one report of at most decoding.MaxParts elements. An error names what is
 // wrong with the report, or wraps decoding.ErrTooMany.
 func Decode(data []byte) (testrun.Outcome, error) {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {

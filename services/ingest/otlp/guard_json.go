@@ -25,7 +25,7 @@ func (g *guard) json(data []byte) error {
 		}
 		return errors.New("it must be an object")
 	}
-	// lists tells for each open array whether its objects are items.
+	// lists has, for each open array, whether its objects are items.
 	var lists [maxLevels + 1]bool
 	items := false // the last name was that of a list of items
 	for {

@@ -78,7 +78,7 @@ func TestMemory(t *testing.T) {
 		{"a process", []point{{"+process.memory.usage", 7, nil, 1}, {"+system.memory.limit", 10, nil, 1}}, "7", "10"},
 		{"a host", []point{{"+system.memory.usage", 7, state("used"), 1}, {"+system.memory.usage", 1, state("free"), 1}, {"+system.memory.usage", 2, state("cached"), 1}}, "7", "10"},
 		{"a host, former name of the state", []point{{"+system.memory.usage", 7, attrs{"state": "used"}, 1}, {"+system.memory.usage", 3, attrs{"state": "free"}, 1}}, "7", "10"},
-		{"a host that tells its limit", []point{{"+system.memory.usage", 7, state("used"), 1}, {"+system.memory.usage", 1, state("free"), 1}, {"+system.memory.limit", 20, nil, 1}}, "7", "20"},
+		{"a host that reports its limit", []point{{"+system.memory.usage", 7, state("used"), 1}, {"+system.memory.usage", 1, state("free"), 1}, {"+system.memory.limit", 20, nil, 1}}, "7", "20"},
 		{"the newest point", []point{{"container.memory.usage", 9, nil, 3}, {"container.memory.usage", 7, nil, 2}, {"container.memory.limit", 10, nil, 1}}, "9", "10"},
 		{"the first pair of several", []point{{"process.memory.usage", 7, nil, 1}, {"system.memory.limit", 10, nil, 1}, {"go.memory.used", 1, nil, 1}, {"go.memory.limit", 2, nil, 1}}, "1", "2"},
 		{"nothing used", []point{{"container.memory.usage", 0, nil, 1}, {"container.memory.limit", 10, nil, 1}}, "", ""},

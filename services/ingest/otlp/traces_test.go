@@ -87,7 +87,7 @@ func TestTraces(t *testing.T) {
 		{"a request without an answer", span(t, "GET", client, attrs{
 			"http.request.method": "GET", "url.full": "http://gone/", "error.type": "ECONNREFUSED",
 		}, failed("")), []string{networkEvent(`"method":"GET","url":"http://gone/","status":0,"error":"ECONNREFUSED"`)}},
-		{"a request without an answer is told once", span(t, "GET", client, attrs{"http.request.method": "GET", "url.full": "http://gone/"}, failed(""),
+		{"a request without an answer becomes one event", span(t, "GET", client, attrs{"http.request.method": "GET", "url.full": "http://gone/"}, failed(""),
 			exc(t, attrs{"exception.type": "ECONNREFUSED", "exception.message": "connect ECONNREFUSED"})),
 			[]string{networkEvent(`"method":"GET","url":"http://gone/","status":0,"error":"ECONNREFUSED: connect ECONNREFUSED"`)}},
 		{"a remote procedure", span(t, "shop.Cart/Add", client, attrs{
@@ -103,7 +103,7 @@ func TestTraces(t *testing.T) {
 			[]string{networkEvent(`"method":"INTERNAL","url":"/","status":0,"error":"broken"`)}},
 		{"a function that failed", span(t, "checkout", internal, attrs{}, failed("broken")),
 			[]string{networkEvent(`"method":"INTERNAL","url":"checkout","status":0,"error":"broken"`)}},
-		{"a function that threw is told once", span(t, "checkout", internal, attrs{}, failed("broken"),
+		{"a function that threw becomes one event", span(t, "checkout", internal, attrs{}, failed("broken"),
 			exc(t, attrs{"exception.type": "TypeError", "exception.message": "x is null", "exception.stacktrace": "at f"})),
 			[]string{`{"kind":"log",` + failHead + `,"log":{"level":"error","message":"TypeError: x is null","stack":"at f"}}`}},
 		{"a job that threw is a failure too", span(t, "work", ptrace.SpanKindConsumer, attrs{}, failed("broken"), exc(t, attrs{"exception.message": "x is null"})),

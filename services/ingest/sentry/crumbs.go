@@ -118,7 +118,7 @@ func (d *decoder) crumb(c *crumb, o origin, at time.Time) (telemetry.Event, bool
 	return e, true
 }
 
-// request is the request of a breadcrumb. Without a status it failed if the level says so;
+// request is the request of a breadcrumb. Without a status it failed if its level is error;
 // else its result is unknown.
 func (c *crumb) request(data *crumbData, page string) (*telemetry.Network, bool) {
 	n := &telemetry.Network{

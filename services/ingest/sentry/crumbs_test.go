@@ -70,9 +70,9 @@ func TestLateEvents(t *testing.T) {
 	}
 }
 
-// TestToldOnce: an SDK sends the breadcrumbs again with every error, and tells of
+// TestDuplicatesAreDropped: an SDK sends the breadcrumbs again with every error, and sends
 // a request as a span as well.
-func TestToldOnce(t *testing.T) {
+func TestDuplicatesAreDropped(t *testing.T) {
 	const crumb = `{"timestamp":999.1,"category":"fetch","data":{"method":"POST","url":"/api/pay","status_code":500}}`
 	pay := func(end, status string) string {
 		return container([4]string{"http.client", "POST a", `,"end_timestamp":` + end, `"url.full":"http://a/api/pay?card=1","http.request.method":"POST","http.response.status_code":` + status})

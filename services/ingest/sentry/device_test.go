@@ -45,9 +45,9 @@ func TestDeviceOfALoad(t *testing.T) {
 		want       telemetry.Device
 	}{
 		{"a span", span(lcp + agent), telemetry.DeviceMobile},
-		{"of two spans the first tells", span(lcp+agent) + "," + span(cls), telemetry.DeviceMobile},
-		{"of two spans the second tells", span(lcp) + "," + span(cls+agent), telemetry.DeviceMobile},
-		{"nobody tells", span(lcp), ""},
+		{"the first of two spans has it", span(lcp+agent) + "," + span(cls), telemetry.DeviceMobile},
+		{"the second of two spans has it", span(lcp) + "," + span(cls+agent), telemetry.DeviceMobile},
+		{"no User-Agent", span(lcp), ""},
 		{"an agent that is no text", span(lcp + `,"user_agent.original":{"value":{}}`), ""},
 		{"a transaction", loaded + `,"headers":{"user-agent":"` + phone + `"}}}`, telemetry.DeviceMobile},
 		{"headers as pairs", loaded + `,"headers":[["Accept","*/*"],["User-Agent","` + phone + `"]]}}`, telemetry.DeviceMobile},

@@ -34,7 +34,7 @@ func TestFraming(t *testing.T) {
 		{"an attachment of any bytes", "{}\n{\"type\":\"attachment\",\"length\":3}\n\x00\n{\n{\"type\":\"event\"}\n" + saying("a"), []string{"a"}, ""},
 		{"an empty payload", "{}\n{\"type\":\"attachment\",\"length\":0}\n\n{\"type\":\"event\"}\n" + saying("a"), []string{"a"}, ""},
 		{"a broken item beside another", "{}\n{\"type\":\"event\"}\n{broken\n{\"type\":\"event\"}\n" + saying("a"), []string{"a"}, ""},
-		{"a type that nobody knows", "{}\n{\"type\":\"x\"}\n{}\n{\"type\":\"event\"}\n" + saying("a"), []string{"a"}, ""},
+		{"an unknown type", "{}\n{\"type\":\"x\"}\n{}\n{\"type\":\"event\"}\n" + saying("a"), []string{"a"}, ""},
 		{"no type", "{}\n{}\n{}\n{\"type\":\"event\"}\n" + saying("a"), []string{"a"}, ""},
 
 		{"nothing", "", nil, "the envelope is empty"},

@@ -29,7 +29,7 @@ func itemOf(t *testing.T, memory Memory, header, payload string) []telemetry.Eve
 	return d.Events
 }
 
-// line tells an event in a line, for tables.
+// line is an event in one line, for tables.
 func line(e telemetry.Event) string {
 	switch {
 	case e.Log != nil:
@@ -104,7 +104,7 @@ func TestStacks(t *testing.T) {
 			"    at e (f.js:1:2)\nCaused by: C1: y\n    at c (f.js:1:2)\nCaused by: C2: x", "f.js:1:2"},
 		{"a module names what is no JavaScript", `{"platform":"python","exception":[{"stacktrace":{"frames":[{"function":"pay","module":"shop.till","abs_path":"/a.py","lineno":3}]}}]}`,
 			"    at shop.till.pay (/a.py:3)", "/a.py:3"},
-		{"a frame of which little is known", `{"exception":[{"stacktrace":{"frames":[{},{"function":"?","lineno":"x"}]}}]}`,
+		{"a frame with few fields", `{"exception":[{"stacktrace":{"frames":[{},{"function":"?","lineno":"x"}]}}]}`,
 			"    at <anonymous>\n    at <anonymous>", ""},
 		{"the thread of a message", `{"message":"m","threads":{"values":[{"stacktrace":` + frames("other") + `},{"current":true,"stacktrace":` + frames("this") + `}]}}`,
 			"    at this (f.js:1:2)", "f.js:1:2"},

@@ -15,7 +15,7 @@ func TestOtherItems(t *testing.T) {
 		{"a session ends", "session", `{"sid":"s","status":"exited"}`, []string{"info session ended"}},
 		{"a session crashes", "session", `{"sid":"s","init":true,"status":"crashed"}`, []string{"warn session crashed"}},
 		{"a session is killed", "session", `{"sid":"s","status":"abnormal"}`, []string{"warn session crashed"}},
-		{"a session has an error that nobody handled", "session", `{"sid":"s","status":"unhandled"}`, []string{"warn session crashed"}},
+		{"a session has an unhandled error", "session", `{"sid":"s","status":"unhandled"}`, []string{"warn session crashed"}},
 		{"sessions of a server", "sessions", `{"aggregates":[{"started":"2026-11-21T11:03:00.000Z","exited":3},{"exited":1,"crashed":1}]}`, []string{"info sessions ended", "warn sessions crashed"}},
 		{"a report", "user_report", `{"event_id":"x","email":"ada@example.com","comments":"it broke"}`, []string{"info User feedback: it broke"}},
 		{"feedback", "feedback", `{"contexts":{"feedback":{"message":"it broke","contact_email":"ada@example.com"}}}`, []string{"info User feedback: it broke"}},

@@ -108,7 +108,7 @@ func TestTransactions(t *testing.T) {
 		{"not found", transaction("http.server", "not_found", request), []string{"GET http://a/stock/7 404 250ms"}},
 		{"failed", transaction("http.server", "internal_error", request), []string{"GET http://a/stock/7 500 250ms"}},
 		{"too late", transaction("http.server", "deadline_exceeded", request), []string{"GET http://a/stock/7 504 250ms"}},
-		{"a word that nobody knows", transaction("http.server", "odd", request), nil},
+		{"an unknown word", transaction("http.server", "odd", request), nil},
 		{"a response", transaction("http.server", "teapot", request), []string{"GET http://a/stock/7 418 250ms"}},
 		{"named by the route", transaction("http.server", "unavailable", ""), []string{"GET /stock/{id} 503 250ms"}},
 		{"a task", transaction("task", "ok", ""), nil},

@@ -99,7 +99,7 @@ func (m *optional[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return json.UnmarshalDecode(dec, &m.v)
 }
 
-// lazy is an optional for large objects of which a span has one of several: an absent one
+// lazy is an optional for large objects, of which a span has one: an absent one
 // takes no memory.
 type lazy[T any] struct{ p *T }
 

@@ -1,5 +1,5 @@
 // Package testrun is the outcome of a run of tests: how many cases passed, failed and so
-// on, and which failed and why. Readers of test reports make it, whatever their format.
+// on, and which failed and why. Readers of test reports of every format make it.
 package testrun
 
 import (
