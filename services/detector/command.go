@@ -20,10 +20,10 @@ type HealthFlag struct {
 // RuleFlags select the detection rules. Each value is a rule for all apps, or APP=RULE
 // for one.
 type RuleFlags struct {
-	All        []string `name:"rules" help:"All three detection rules below: auto, spec (the specification's) or statistical. APP=RULE for one app; may be repeated. Default: auto, the specification's for the first 10 min of an app, then the statistical ones." env:"TOCSIN_RULES" placeholder:"RULE"`
-	Anomaly    []string `help:"Error-spike detection rule: auto, ratio3x or rate-tail. Wins over --rules. APP=RULE for one app; may be repeated. Default: auto, ratio3x for the first 10 min of an app, then rate-tail." env:"TOCSIN_ANOMALY" placeholder:"RULE"`
-	Regression []string `help:"Detection rule for slower pages: auto, spec, or confirmed by the loads that follow. Wins over --rules. APP=RULE for one app; may be repeated. Default: auto, spec for the first 5 loads of a page within the first 10 min of an app, then confirmed." env:"TOCSIN_REGRESSION" placeholder:"RULE"`
-	Noise      []string `help:"Detection rule for repeated messages: auto, spec, or mined, which also finds the words that vary. Wins over --rules. APP=RULE for one app; may be repeated. Default: auto, which is mined." env:"TOCSIN_NOISE" placeholder:"RULE"`
+	All        []string `name:"rules" help:"Detection rules of all kinds: auto, spec (the specification's) or statistical. APP=RULE for one app; may be repeated. Default: auto (spec for the first 10 min of an app, then statistical)." env:"TOCSIN_RULES" placeholder:"RULE"`
+	Anomaly    []string `help:"Error-spike detection rule: auto, ratio3x or rate-tail. Overrides --rules. APP=RULE for one app; may be repeated. Default: auto (ratio3x for the first 10 min of an app, then rate-tail)." env:"TOCSIN_ANOMALY" placeholder:"RULE"`
+	Regression []string `help:"Page-regression detection rule: auto, spec or confirmed (by the loads that follow). Overrides --rules. APP=RULE for one app; may be repeated. Default: auto (spec for the first 5 loads of a page within the first 10 min of an app, then confirmed)." env:"TOCSIN_REGRESSION" placeholder:"RULE"`
+	Noise      []string `help:"Noise detection rule: auto, spec or mined (which also finds the words that vary). Overrides --rules. APP=RULE for one app; may be repeated. Default: auto (mined)." env:"TOCSIN_NOISE" placeholder:"RULE"`
 }
 
 func (f RuleFlags) flags() ruleset.Flags {

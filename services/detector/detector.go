@@ -84,7 +84,7 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 	})
 	log := cfg.Logger.With("component", "detector")
-	d := &process{cfg: cfg, who: presence.Identify("detector", cfg.Version, log), state: cfg.State, log: log}
+	d := &process{cfg: cfg, identity: presence.Identify("detector", cfg.Version, log), state: cfg.State, log: log}
 	d.metrics = newMetrics(cfg.Registry, d.exportStats)
 	d.state.setRules(cfg.Rules)
 	defer d.state.setJoined(false, 0)
@@ -106,8 +106,8 @@ var errStreamRecreated = errors.New("the stream TELEMETRY was recreated")
 // process is what the partitions of one detector share.
 type process struct {
 	cfg Config
-	// who identifies this detector on the bus, also over reconnects.
-	who presence.Config
+	// identity identifies this detector on the bus, also over reconnects.
+	identity presence.Config
 	// in receives telemetry and queries. Alerts and state have a session of their own, out,
 	// so that they don't wait behind incoming telemetry.
 	in, out   *bus.Session

@@ -64,7 +64,7 @@ type runningPartition struct {
 func (d *process) runPartitions(ctx context.Context, total int, onReady func()) error {
 	m := &partitionManager{
 		process: d, total: total, onReady: onReady,
-		bucket: ownersBucket{session: d.out, id: d.who.ID}, lease: newProcessLease(), table: ownership.New(d.who.ID, total),
+		bucket: ownersBucket{session: d.out, id: d.identity.ID}, lease: newProcessLease(), table: ownership.New(d.identity.ID, total),
 		running: map[int]*runningPartition{}, ended: make(chan *runningPartition),
 		heartbeats: make(chan storedHeartbeat, 8), progress: make(chan struct{}, 1),
 	}

@@ -75,7 +75,7 @@ func (d *process) serveQueries(ctx context.Context, partitions int, onRegistered
 			return errors.Join(fmt.Errorf("register the query %s: %w", e.name, err), service.Stop())
 		}
 	}
-	if err := presence.Add(service, d.who, d.state.Health); err != nil {
+	if err := presence.Add(service, d.identity, d.state.Health); err != nil {
 		return errors.Join(err, service.Stop())
 	}
 	flushing, cancel := context.WithTimeout(ctx, answerTimeout)

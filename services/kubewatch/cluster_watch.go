@@ -76,7 +76,7 @@ func (w *clusterWatch) run(ctx context.Context, s *bus.Session, publisher *bus.P
 // leaseValue returns the content of the lease: the active kubewatch and the status of the
 // watch.
 func (w *clusterWatch) leaseValue() []byte {
-	l := kube.Leader{Cluster: w.name, ID: w.who.ID}
+	l := kube.Leader{Cluster: w.name, ID: w.identity.ID}
 	if uid := w.uid.Load(); uid != nil {
 		l.ClusterUID = *uid
 	}
@@ -93,7 +93,7 @@ func (w *clusterWatch) leaseValue() []byte {
 // isOurs reports whether this process wrote the value of a lease.
 func (w *clusterWatch) isOurs(value []byte) bool {
 	var l kube.Leader
-	return json.Unmarshal(value, &l) == nil && l.ID == w.who.ID
+	return json.Unmarshal(value, &l) == nil && l.ID == w.identity.ID
 }
 
 func (w *clusterWatch) setActive(active bool) {

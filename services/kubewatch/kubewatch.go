@@ -68,7 +68,7 @@ func Run(ctx context.Context, cfg Config) error {
 	cfg.Ready = sync.OnceFunc(cfg.Ready)
 	log := cfg.Logger.With("component", "kubewatch")
 	k := &process{
-		Config: cfg, log: log, who: presence.Identify("kubewatch", cfg.Version, log),
+		Config: cfg, log: log, identity: presence.Identify("kubewatch", cfg.Version, log),
 		metrics: newMetrics(cfg.Registry), names: map[string]string{}, capturer: logs.New(cfg.Logs),
 	}
 	var watches []*clusterWatch
@@ -90,8 +90,8 @@ func Run(ctx context.Context, cfg Config) error {
 // process is what the watches of one kubewatch share.
 type process struct {
 	Config
-	// who identifies this kubewatch on the bus, also over sessions.
-	who      presence.Config
+	// identity identifies this kubewatch on the bus, also over sessions.
+	identity presence.Config
 	capturer *logs.Capturer
 	log      *slog.Logger
 	metrics  *metrics
@@ -115,7 +115,7 @@ func (k *process) runSession(ctx context.Context, s *bus.Session, watches []*clu
 	defer k.State.setPrepared(false)
 	k.Ready()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return presence.Serve(ctx, s, k.who, k.State.Health) })
+	group.Go(func() error { return presence.Serve(ctx, s, k.identity, k.State.Health) })
 	for _, w := range watches {
 		group.Go(func() error { w.run(ctx, s, publisher); return nil })
 	}

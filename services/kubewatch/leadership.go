@@ -172,7 +172,7 @@ func (l *leadership) saveCheckpoints(ctx context.Context) error {
 	for w := range l.watermark {
 		for {
 			err := l.checkpoints.Save(ctx, checkpoint.Checkpoint{
-				ClusterUID: l.uid, Version: w.Version, Sequence: w.Sequence, Stream: l.stream, By: l.who.ID,
+				ClusterUID: l.uid, Version: w.Version, Sequence: w.Sequence, Stream: l.stream, By: l.identity.ID,
 			})
 			if errors.Is(err, checkpoint.ErrOvertaken) {
 				return err

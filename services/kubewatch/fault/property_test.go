@@ -74,7 +74,7 @@ func (c *cluster) show(p *realPod, first bool) {
 }
 
 // TestProperties checks that no fault is published twice and that each one that begins ends
-// once, over random changes of a cluster of which a random part is shown in random order, and
+// once, over random changes of a cluster that shows a random part in random order, and
 // over restarts.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
