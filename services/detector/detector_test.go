@@ -73,7 +73,7 @@ func (r *rig) detectWith(t *testing.T, every time.Duration, registry *prometheus
 		stopped = true
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("Run = %v, want nil", err)
 		}
 	}
 	t.Cleanup(stop)

@@ -3,6 +3,7 @@ package detector_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -74,7 +75,7 @@ func (c *cluster) join(t *testing.T, url string) *member {
 	m.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("Run = %v, want nil", err)
 		}
 	})
 	t.Cleanup(m.stop)
@@ -153,7 +154,7 @@ func (c *cluster) expected(t *testing.T) map[string]int {
 		}
 		events, err := telemetry.DecodeMessage(m.Data)
 		if err != nil {
-			t.Error(err)
+			t.Errorf("decode message %d: %v", m.Seq, err)
 		}
 		for _, a := range f.Apply(fold.Message{Seq: m.Seq, Time: m.Time, Events: events}).Alerts {
 			if !a.OnlyResolves() {
@@ -168,18 +169,23 @@ func (c *cluster) expected(t *testing.T) map[string]int {
 func (c *cluster) alerts(t *testing.T) map[string]int {
 	t.Helper()
 	got := map[string]int{}
-	c.read(t, bus.StreamAlerts, func(m bus.Message) {
-		var a alert.Alert
-		if err := json.Unmarshal(m.Data, &a); err != nil {
-			t.Error(err)
-		}
-		if !a.OnlyResolves() {
-			got[describe(a)]++
-		}
-	})
+	c.read(t, bus.StreamAlerts, func(m bus.Message) { countAlert(t, got, m) })
 	return got
 }
 
+// countAlert adds the alert of a message to the counts, unless it only resolves another.
+func countAlert(t *testing.T, counts map[string]int, m bus.Message) {
+	t.Helper()
+	var a alert.Alert
+	if err := json.Unmarshal(m.Data, &a); err != nil {
+		t.Errorf("decode alert %d: %v", m.Seq, err)
+	}
+	if !a.OnlyResolves() {
+		counts[describe(a)]++
+	}
+}
+
+// read calls each for all messages that a stream holds.
 func (c *cluster) read(t *testing.T, stream string, each func(bus.Message)) {
 	t.Helper()
 	reader := c.rig.Connect(bus.RoleDetector)
@@ -206,9 +212,19 @@ func (c *cluster) read(t *testing.T, stream string, each func(bus.Message)) {
 func (c *cluster) check(t *testing.T) {
 	t.Helper()
 	want := c.expected(t)
-	var got map[string]int
-	for deadline := time.Now().Add(waitTimeout); len(got) < len(want) && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-		got = c.alerts(t)
+	got := map[string]int{}
+	reader := c.rig.Connect(bus.RoleDetector)
+	defer reader.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
+	defer cancel()
+	err := reader.Follow(ctx, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: bustest.Quiet()}, func(m bus.Message) error {
+		if countAlert(t, got, m); len(got) >= len(want) && m.Pending == 0 {
+			return bus.ErrStop
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
 	}
 	for _, a := range slices.Sorted(maps.Keys(want)) {
 		if got[a] != want[a] {

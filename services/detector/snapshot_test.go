@@ -137,7 +137,7 @@ func TestTwoSaveAtOnce(t *testing.T) {
 			saving.Go(func() {
 				position := snapshotPosition{Telemetry: uint64(10*round + i + 1), Created: created}
 				if err := o.save(t.Context(), position, large); err != nil {
-					t.Error(err)
+					t.Errorf("save: %v", err)
 				}
 			})
 		}

@@ -293,6 +293,6 @@ func TestTwoNames(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; err != nil {
-		t.Error(err)
+		t.Errorf("Run = %v, want nil", err)
 	}
 }

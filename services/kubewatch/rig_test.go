@@ -73,14 +73,14 @@ func (r *rig) listen() {
 	follow(bus.RoleGateway, bus.StreamKubernetes, nil, func(m bus.Message) {
 		s := stored{subject: m.Subject, id: m.Header.Get("Nats-Msg-Id")}
 		if err := json.Unmarshal(m.Data, &s.Message); err != nil {
-			r.t.Error(err)
+			r.t.Errorf("decode message %d: %v", m.Seq, err)
 		}
 		r.messages = append(r.messages, s)
 	})
 	follow(bus.RoleDetector, bus.StreamTelemetry, []string{bus.SubjectIntakeAlerts}, func(m bus.Message) {
 		alerts, err := external.DecodeMessage(m.Data)
 		if err != nil {
-			r.t.Error(err)
+			r.t.Errorf("decode the alerts of message %d: %v", m.Seq, err)
 		}
 		r.alerts = append(r.alerts, alerts...)
 	})

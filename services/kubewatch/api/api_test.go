@@ -82,7 +82,7 @@ func TestRequests(t *testing.T) {
 		t.Errorf("log = %q, %v; want the two lines", data, err)
 	}
 	if err := log.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("close the log: %v", err)
 	}
 	if _, err := c.Deployments().List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("List = %v, want a forbidden error", err)

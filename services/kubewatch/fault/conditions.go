@@ -62,7 +62,7 @@ func (t *Tracker) checkCondition(out []Finding, o *object, m *Meta, c conditionF
 		out, _ = t.begin(out, o, c.kind, t.conditionReport(o, m, c.kind, c.condition, now), onset{c.condition.Since, m.Initial}, now)
 	case c.bad:
 		t.confirm(l)
-	case l != nil && (l.index < 0 || l.endReason == noMoreEvents):
+	case l != nil && (!l.ending.queued || l.endReason == noMoreEvents):
 		t.scheduleEnd(l, now.Add(stableCondition), c.endReason)
 	}
 	return out

@@ -110,7 +110,7 @@ func (t *Tracker) lastingEvent(e *kube.Event, kind string, now time.Time) []Find
 	}
 	if l := o.openFaultOfEvent(kind, container); l != nil {
 		t.stats.Duplicates++
-		if l.endReason == noMoreEvents && l.index >= 0 {
+		if l.endReason == noMoreEvents && l.ending.queued {
 			t.scheduleEnd(l, now.Add(lifetimeOfEvents(o.kind)), noMoreEvents)
 		}
 		return nil

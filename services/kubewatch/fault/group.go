@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"container/heap"
 	"fmt"
 	"slices"
 	"strconv"
@@ -62,10 +61,8 @@ type group struct {
 	// publication to that.
 	nextUpdate time.Time
 	interval   time.Duration
-	// updateAt is when the alert will be published again. index is the group's position
-	// in the update queue, -1 if it is not in it.
-	updateAt time.Time
-	index    int
+	// update is when the alert will be published again, if that is scheduled.
+	update timer
 }
 
 // groupKey returns the key of a workload's group. It is the same for all pods.
@@ -109,7 +106,7 @@ func (t *Tracker) join(l *lasting) {
 	key := t.groupKeyOf(&l.message)
 	g := t.openGroups[key]
 	if g == nil {
-		g = &group{key: key, workload: l.message.Fault.Workload, index: -1}
+		g = &group{key: key, workload: l.message.Fault.Workload}
 		if number, err := strconv.Atoi(l.message.Fault.Episode); err == nil { // recalled
 			g.number = number
 		} else if before, ok := t.latest.Get(key); ok {
@@ -242,7 +239,7 @@ func (t *Tracker) recentGroup(key, kind, workload string, now time.Time) *group 
 
 // newRecentGroup adds a group of momentary faults.
 func (t *Tracker) newRecentGroup(key, episode, workload string) *group {
-	g := &group{key: key, episode: episode, workload: workload, index: -1}
+	g := &group{key: key, episode: episode, workload: workload}
 	if before, ok := t.recentGroups.Peek(key); ok {
 		t.cancelUpdate(before)
 	}
@@ -318,46 +315,21 @@ func (g *group) extent(over bool) string {
 	return s
 }
 
-// updateQueue is a heap of groups by updateAt.
-type updateQueue []*group
-
-func (q updateQueue) Len() int { return len(q) }
-func (q updateQueue) Less(i, j int) bool {
-	if !q[i].updateAt.Equal(q[j].updateAt) {
-		return q[i].updateAt.Before(q[j].updateAt)
-	}
-	return q[i].key < q[j].key
-}
-func (q updateQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
-}
-func (q *updateQueue) Push(x any) {
-	g := x.(*group)
-	g.index = len(*q)
-	*q = append(*q, g)
-}
-func (q *updateQueue) Pop() any {
-	last := len(*q) - 1
-	g := (*q)[last]
-	(*q)[last] = nil
-	*q, g.index = (*q)[:last], -1
-	return g
-}
+// timer and orderKey make a group an item of Tracker.updates.
+func (g *group) timer() *timer    { return &g.update }
+func (g *group) orderKey() string { return g.key }
 
 // scheduleUpdate has the alert of a group published again as soon as its interval allows.
 // That is at once if a predecessor published it last.
 func (t *Tracker) scheduleUpdate(g *group, now time.Time) {
-	if g.index < 0 {
-		if g.updateAt = g.nextUpdate; g.updateAt.Before(now) {
-			g.updateAt = now
-		}
-		heap.Push(&t.updates, g)
+	if g.update.queued {
+		return
 	}
+	at := g.nextUpdate
+	if at.Before(now) {
+		at = now
+	}
+	t.updates.schedule(g, at)
 }
 
-func (t *Tracker) cancelUpdate(g *group) {
-	if g.index >= 0 {
-		heap.Remove(&t.updates, g.index)
-	}
-}
+func (t *Tracker) cancelUpdate(g *group) { t.updates.cancel(g) }

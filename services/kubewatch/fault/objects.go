@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"container/heap"
 	"container/list"
 	"time"
 
@@ -55,11 +54,9 @@ type lasting struct {
 	// oomKilled is set if it was published, within this fault, that the container was
 	// killed for its memory.
 	oomKilled bool
-	// endsAt is when it ends if nothing is reported before, for endReason. index is its
-	// position in the end queue, -1 if it is not in it.
-	endsAt    time.Time
+	// ending is when it ends if nothing is reported before, for endReason.
+	ending    timer
 	endReason string
-	index     int
 }
 
 // workload returns the workload of a pod, empty if it has none or is not known.
@@ -190,51 +187,18 @@ func (t *Tracker) forgetIfUnused(o *object) {
 	}
 }
 
-// endQueue is a heap of lasting faults by when they end.
-type endQueue []*lasting
-
-func (q endQueue) Len() int { return len(q) }
-func (q endQueue) Less(i, j int) bool {
-	if !q[i].endsAt.Equal(q[j].endsAt) {
-		return q[i].endsAt.Before(q[j].endsAt)
-	}
-	return q[i].key < q[j].key
-}
-func (q endQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].index, q[j].index = i, j
-}
-func (q *endQueue) Push(x any) {
-	l := x.(*lasting)
-	l.index = len(*q)
-	*q = append(*q, l)
-}
-func (q *endQueue) Pop() any {
-	last := len(*q) - 1
-	l := (*q)[last]
-	(*q)[last] = nil
-	*q, l.index = (*q)[:last], -1
-	return l
-}
+// timer and orderKey make a lasting fault an item of Tracker.ends.
+func (l *lasting) timer() *timer    { return &l.ending }
+func (l *lasting) orderKey() string { return l.key }
 
 // scheduleEnd sets when a fault ends if nothing is reported before.
 func (t *Tracker) scheduleEnd(l *lasting, at time.Time, reason string) {
 	l.endReason = reason
-	switch {
-	case at.Equal(l.endsAt) && l.index >= 0:
-	case l.index >= 0:
-		l.endsAt = at
-		heap.Fix(&t.ends, l.index)
-	default:
-		l.endsAt = at
-		heap.Push(&t.ends, l)
-	}
+	t.ends.schedule(l, at)
 }
 
 // cancelEnd lets a fault last until something ends it.
 func (t *Tracker) cancelEnd(l *lasting) {
 	l.endReason = ""
-	if l.index >= 0 {
-		heap.Remove(&t.ends, l.index)
-	}
+	t.ends.cancel(l)
 }

@@ -137,8 +137,8 @@ func (t *Tracker) checkCrashLoop(out []Finding, o *object, c *Container, end *En
 	case c.Running:
 		end := c.Started.Add(stableRun)
 		if c.Started.IsZero() || c.Started.After(now) { // another clock
-			if end = now.Add(stableRun); l.index >= 0 && l.endsAt.Before(end) && l.endReason == ranStable {
-				end = l.endsAt
+			if end = now.Add(stableRun); l.ending.queued && l.ending.at.Before(end) && l.endReason == ranStable {
+				end = l.ending.at
 			}
 		}
 		if !end.After(now) {

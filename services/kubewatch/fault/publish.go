@@ -156,7 +156,7 @@ func (t *Tracker) begin(out []Finding, o *object, kind string, r report, began o
 		return out, nil
 	}
 	container := r.event.InvolvedObject.Container
-	l := &lasting{object: o, key: t.key(o.id, container, kind, ""), kind: kind, container: container, index: -1}
+	l := &lasting{object: o, key: t.key(o.id, container, kind, ""), kind: kind, container: container}
 	if before, ok := t.latest.Get(l.key); ok {
 		l.number = before.number
 		if before.over {

@@ -96,7 +96,7 @@ func (t *Tracker) recallLasting(o *object, m *kube.Message, id recalledKey, at t
 	case firing && l == nil && t.open < MaxOpen:
 		l = &lasting{
 			object: o, key: id.key, number: id.number, kind: m.Fault.Kind, container: container, message: *m, published: true,
-			oomKilled: m.Fault.Reason == oomKilled, index: -1,
+			oomKilled: m.Fault.Reason == oomKilled,
 		}
 		t.join(l)
 		l.group.published++

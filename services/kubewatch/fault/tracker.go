@@ -20,7 +20,7 @@ type Tracker struct {
 	ids     map[objectName]string
 	open    int
 	// ends are the lasting faults that end at a known time.
-	ends endQueue
+	ends timeQueue[*lasting]
 	// limits are the rate limits by kind; see joinKind.
 	limits map[string]*rateLimit
 	// openGroups are the groups of lasting faults, recentGroups those of momentary ones,
@@ -28,7 +28,7 @@ type Tracker struct {
 	// their alert.
 	openGroups   map[string]*group
 	recentGroups *simplelru.LRU[string, *group]
-	updates      updateQueue
+	updates      timeQueue[*group]
 	// published are the ids of published faults, latest the newest fault of each key.
 	published *simplelru.LRU[string, struct{}]
 	latest    *simplelru.LRU[string, latestFault]
@@ -90,16 +90,12 @@ func (t *Tracker) Stats() Stats {
 func (t *Tracker) Next() time.Time {
 	var next time.Time
 	earlier := func(due time.Time) {
-		if next.IsZero() || due.Before(next) {
+		if next.IsZero() || !due.IsZero() && due.Before(next) {
 			next = due
 		}
 	}
-	if len(t.ends) > 0 {
-		earlier(t.ends[0].endsAt)
-	}
-	if len(t.updates) > 0 {
-		earlier(t.updates[0].updateAt)
-	}
+	earlier(t.ends.next())
+	earlier(t.updates.next())
 	for _, l := range t.limits {
 		if l.waiting.Len() > 0 {
 			earlier(l.next)
@@ -112,8 +108,8 @@ func (t *Tracker) Next() time.Time {
 // updates of alerts.
 func (t *Tracker) Tick(now time.Time) []Finding {
 	var out []Finding
-	for len(t.ends) > 0 && !t.ends[0].endsAt.After(now) {
-		out = t.end(out, t.ends[0], t.ends[0].endReason, now)
+	for l, ok := t.ends.due(now); ok; l, ok = t.ends.due(now) {
+		out = t.end(out, l, l.endReason, now)
 	}
 	for _, kind := range kube.Faults() {
 		for _, l := range []*rateLimit{t.limit(kind), t.limit(joinKind(kind))} {
@@ -122,8 +118,8 @@ func (t *Tracker) Tick(now time.Time) []Finding {
 			}
 		}
 	}
-	for len(t.updates) > 0 && !t.updates[0].updateAt.After(now) {
-		out = append(out, t.updateFinding(t.updates[0], now))
+	for g, ok := t.updates.due(now); ok; g, ok = t.updates.due(now) {
+		out = append(out, t.updateFinding(g, now))
 	}
 	return out
 }
