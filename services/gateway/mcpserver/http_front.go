@@ -17,7 +17,6 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
 	"github.com/tocsin-bus/tocsin/services/gateway/history"
-	"github.com/tocsin-bus/tocsin/services/gateway/lines"
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
@@ -161,11 +160,11 @@ func setReadDeadline(w http.ResponseWriter, deadline time.Time) error {
 // readBody reads the whole body of a request, within its time and size, and puts it back
 // to be read again. From then on the connection has no deadline. Its error is a refusal.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, lines.Max))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, httpserve.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("a message must have at most %d bytes", lines.Max)).With("Connection", "close")
+		return nil, httpserve.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("a message must have at most %d bytes", maxMessage)).With("Connection", "close")
 	case err == nil:
 		err = setReadDeadline(w, time.Time{})
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
-	"github.com/tocsin-bus/tocsin/services/gateway/lines"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
@@ -75,7 +74,7 @@ func newHTTPServer(ctx context.Context, cfg Config, at HTTPConfig) *httpServer {
 	}
 	// The front has checked the Host, and knows which others are allowed.
 	options := mcp.StreamableHTTPOptions{
-		Logger: slog.New(slog.DiscardHandler), DisableLocalhostProtection: true, MaxRequestBodyBytes: lines.Max,
+		Logger: slog.New(slog.DiscardHandler), DisableLocalhostProtection: true, MaxRequestBodyBytes: maxMessage,
 	}
 	h.sessions = mcp.NewStreamableHTTPHandler(server, &options)
 	options.Stateless, options.PropagateRequestCancellation = true, true

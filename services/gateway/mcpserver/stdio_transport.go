@@ -9,7 +9,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/lines"
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
 )
 
@@ -39,7 +38,7 @@ func (t *stdioTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 	in := struct {
 		io.Reader
 		io.Closer
-	}{lines.New(t.in, t.out, t.batches), t.in}
+	}{newLineReader(t.in, t.out, t.batches), t.in}
 	sdk := &mcp.IOTransport{Reader: in, Writer: t.out, MaxLineLength: -1} // lines has the bound
 	c, err := sdk.Connect(ctx)
 	if err != nil {

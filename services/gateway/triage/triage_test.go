@@ -55,7 +55,7 @@ func pending() []alert.Alert {
 	})
 }
 
-// grouped returns alerts, some of which have one cause.
+// grouped returns alerts. Some of them have one cause.
 func grouped() []alert.Alert {
 	on := func(a alert.Alert, names ...string) alert.Alert {
 		a.Context = map[string]any{}

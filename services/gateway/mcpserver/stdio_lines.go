@@ -1,9 +1,4 @@
-// Package lines reads a client's messages of JSON-RPC from its lines, one a line,
-// as MCP has them on stdin.
-//
-// It decides which lines are messages, and answers the others itself. It knows
-// nothing of their methods, nor of who answers them.
-package lines
+package mcpserver
 
 import (
 	"bufio"
@@ -18,31 +13,30 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// Max is the longest message of a client, in bytes. A longer one is refused and
+// maxMessage is the longest message of a client, in bytes. A longer one is refused and
 // skipped.
-const Max = 4 << 20
+const maxMessage = 4 << 20
 
-// Reader hands a client's lines on to the SDK, those that are messages of
-// JSON-RPC. The others it answers itself, as the protocol says: to the SDK a
-// line that it can't decode is the end of the session.
-type Reader struct {
+// lineReader reads a client's JSON-RPC messages from stdin, one a line, and passes them to
+// the SDK. It answers other lines itself with the errors that JSON-RPC defines: a line that
+// the SDK can't decode would end the session.
+type lineReader struct {
 	in  *bufio.Reader
 	out io.Writer
-	// batches says whether the protocol that was agreed on knows batches.
+	// batches reports whether the negotiated protocol has batches.
 	batches func() bool
-	// rest is what is left of the present line.
+	// rest is the unread part of the current line.
 	rest []byte
 }
 
-// New reads from in, and writes its own answers to out: each whole, with its
-// newline, in one Write. batches says at each line whether the protocol that was
-// agreed on knows batches.
-func New(in io.Reader, out io.Writer, batches func() bool) *Reader {
-	return &Reader{in: bufio.NewReaderSize(in, 64<<10), out: out, batches: batches}
+// newLineReader reads from in and writes its answers to out, each with its newline in one
+// Write. batches reports, for each line, whether the negotiated protocol has batches.
+func newLineReader(in io.Reader, out io.Writer, batches func() bool) *lineReader {
+	return &lineReader{in: bufio.NewReaderSize(in, 64<<10), out: out, batches: batches}
 }
 
 // Read implements io.Reader.
-func (l *Reader) Read(p []byte) (int, error) {
+func (l *lineReader) Read(p []byte) (int, error) {
 	for len(l.rest) == 0 {
 		line, err := l.next()
 		if err != nil {
@@ -62,14 +56,14 @@ func (l *Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next is the next line that is not blank, without the space around it. A line
-// that is too long comes without its end.
-func (l *Reader) next() ([]byte, error) {
+// next returns the next line that is not blank, without the space around it. A line that is
+// too long is cut.
+func (l *lineReader) next() ([]byte, error) {
 	for {
 		var line []byte
 		for {
 			part, err := l.in.ReadSlice('\n')
-			if len(line) <= Max {
+			if len(line) <= maxMessage {
 				line = append(line, part...)
 			}
 			if err == nil {
@@ -89,13 +83,13 @@ func (l *Reader) next() ([]byte, error) {
 	}
 }
 
-// check is nil, or says why a line is no message.
-func (l *Reader) check(line []byte) *jsonrpc.Error {
+// check returns the error for a line that is no message, or nil.
+func (l *lineReader) check(line []byte) *jsonrpc.Error {
 	invalid := func(format string, args ...any) *jsonrpc.Error {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "invalid request: " + fmt.Sprintf(format, args...)}
 	}
-	if len(line) > Max {
-		return invalid("a message must be at most %d bytes", Max)
+	if len(line) > maxMessage {
+		return invalid("a message must be at most %d bytes", maxMessage)
 	}
 	if !json.Valid(line) {
 		return &jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: "parse error: each line must be one JSON value"}
@@ -111,7 +105,7 @@ func (l *Reader) check(line []byte) *jsonrpc.Error {
 	}
 	var batch []json.RawMessage
 	if err := json.Unmarshal(line, &batch); err != nil || len(batch) == 0 {
-		return invalid("a batch must hold at least one message")
+		return invalid("a batch must have at least one message")
 	}
 	seen := map[jsonrpc.ID]bool{}
 	for _, raw := range batch {
@@ -129,12 +123,12 @@ func (l *Reader) check(line []byte) *jsonrpc.Error {
 	return nil
 }
 
-// answer refuses a line, under its id where it has one.
-func (l *Reader) answer(line []byte, refusal *jsonrpc.Error) error {
+// answer writes the error for a line, with the id of the line if it has one.
+func (l *lineReader) answer(line []byte, refusal *jsonrpc.Error) error {
 	var message struct {
 		ID json.RawMessage `json:"id"`
 	}
-	if len(line) > Max || json.Unmarshal(line, &message) != nil || !isID(message.ID) {
+	if len(line) > maxMessage || json.Unmarshal(line, &message) != nil || !isID(message.ID) {
 		message.ID = json.RawMessage("null")
 	}
 	text, err := json.Marshal(sanitize.Visible(refusal.Message))
