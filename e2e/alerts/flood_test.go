@@ -58,7 +58,7 @@ func TestFloodOfOneWarningIsAFewLines(t *testing.T) {
 	}) {
 		t.Fatalf("the page's alerts: %d %.300s", page.Status, page.Body)
 	}
-	skipped := func() int { return strings.Count(sys.Bus.Log.String(), "skipped what is no alert") }
+	skipped := func() int { return strings.Count(sys.Bus.Log.String(), "ignored a message that is not") }
 	if got := skipped(); got == 0 || got > few {
 		t.Errorf("got %d lines about %d messages, want 1 to %d", got, requests*alerts, few)
 	}

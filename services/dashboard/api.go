@@ -31,8 +31,8 @@ const (
 
 func (h *handler) health(r *http.Request) (any, error) {
 	return h.asked("health", func() (any, error) {
-		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
-			all, err := h.desk.healths(ctx, c)
+		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+			all, err := h.actions.healths(ctx, c)
 			if err != nil {
 				return nil, err
 			}
@@ -49,7 +49,7 @@ func (h *handler) health(r *http.Request) (any, error) {
 
 func (h *handler) status(r *http.Request) (any, error) {
 	return h.asked("status", func() (any, error) {
-		return h.desk.ask(r.Context(), query.SubjectStatus, nil)
+		return h.actions.ask(r.Context(), query.SubjectStatus, nil)
 	})
 }
 
@@ -63,7 +63,7 @@ func (h *handler) vitals(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return h.desk.ask(r.Context(), query.SubjectVitals, query.VitalsRequest{App: app, Page: page})
+		return h.actions.ask(r.Context(), query.SubjectVitals, query.VitalsRequest{App: app, Page: page})
 	})
 }
 
@@ -73,7 +73,7 @@ func (h *handler) events(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
+		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
 			data, err := bus.Ask(ctx, c, query.SubjectEvents, question)
 			if err != nil {
 				return nil, detectorError(err)
@@ -84,7 +84,7 @@ func (h *handler) events(r *http.Request) (any, error) {
 			}
 			// Once more: a detector of another version may have masked less.
 			for i := range reply.Events {
-				h.desk.mask.Event(&reply.Events[i].Event)
+				h.actions.mask.Event(&reply.Events[i].Event)
 			}
 			if data, err = json.Marshal(reply); err != nil {
 				return nil, fmt.Errorf("encode the events: %w", err)
@@ -133,7 +133,7 @@ func (h *handler) noise(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return h.desk.ask(r.Context(), query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList, App: app})
+		return h.actions.ask(r.Context(), query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList, App: app})
 	})
 }
 
@@ -153,7 +153,7 @@ func (h *handler) changeNoise(r *http.Request) (any, error) {
 				return nil, httpserve.Refuse(http.StatusBadRequest, fmt.Sprintf("%s must be a text of at most %d bytes", name, maxText))
 			}
 		}
-		return h.desk.ask(r.Context(), query.SubjectNoise, q)
+		return h.actions.ask(r.Context(), query.SubjectNoise, q)
 	})
 }
 
@@ -165,8 +165,8 @@ type quietReply struct {
 
 func (h *handler) silences(r *http.Request) (any, error) {
 	return h.asked("silences", func() (any, error) {
-		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
-			set, err := h.desk.keeper(c).List(ctx)
+		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+			set, err := h.actions.silences(c).List(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -222,8 +222,8 @@ func (h *handler) silence(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
-			added, _, err := h.desk.keeper(c).Silence(ctx, what, lasts, b.Reason, byDashboard)
+		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+			added, _, err := h.actions.silences(c).Silence(ctx, what, lasts, b.Reason, byDashboard)
 			switch {
 			case errors.Is(err, silence.ErrFull):
 				return nil, httpserve.Refuse(http.StatusConflict, fmt.Sprintf("there are %d silences already, which is the most: end one", silence.MaxSilences))
@@ -242,8 +242,8 @@ func (h *handler) silence(r *http.Request) (any, error) {
 
 func (h *handler) unsilence(r *http.Request) (any, error) {
 	return h.asked("unsilence", func() (any, error) {
-		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
-			_, err := h.desk.keeper(c).Unsilence(ctx, r.PathValue("id"))
+		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+			_, err := h.actions.silences(c).Unsilence(ctx, r.PathValue("id"))
 			return ended(err, "no silence that lasts has that id: GET "+pathSilences+" shows them")
 		})
 	})
@@ -260,8 +260,8 @@ func (h *handler) ack(r *http.Request) (any, error) {
 		if b.AlertID == "" || len(b.AlertID) > maxText {
 			return nil, httpserve.Refuse(http.StatusBadRequest, "alert_id must be the id of an alert")
 		}
-		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
-			keeper := h.desk.keeper(c)
+		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+			keeper := h.actions.silences(c)
 			a, err := keeper.Alert(ctx, b.AlertID)
 			switch {
 			case errors.Is(err, silence.ErrNoAlert):
@@ -285,8 +285,8 @@ func (h *handler) ack(r *http.Request) (any, error) {
 
 func (h *handler) unack(r *http.Request) (any, error) {
 	return h.asked("unack", func() (any, error) {
-		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
-			_, err := h.desk.keeper(c).Unack(ctx, r.PathValue("id"))
+		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+			_, err := h.actions.silences(c).Unack(ctx, r.PathValue("id"))
 			return ended(err, "no acknowledgement that lasts is of that alert: GET "+pathSilences+" shows them")
 		})
 	})
@@ -313,7 +313,7 @@ func (h *handler) asked(what string, do func() (any, error)) (any, error) {
 			result = "refused"
 		}
 	}
-	h.metrics.desk.WithLabelValues(what, result).Inc()
+	h.metrics.actions.WithLabelValues(what, result).Inc()
 	return value, err
 }
 

@@ -51,16 +51,16 @@ func (b *testBus) fakeDetector(t *testing.T) {
 	}
 }
 
-// awaitDesk waits until the desk has its connection.
-func (d *running) awaitDesk(t *testing.T) {
+// awaitActions waits until actions are possible.
+func (d *running) awaitActions(t *testing.T) {
 	t.Helper()
-	eventually(t, "desk", func() bool { return d.get(t, pathSilences).status == http.StatusOK })
+	eventually(t, "actions", func() bool { return d.get(t, pathSilences).status == http.StatusOK })
 }
 
 // TestAsk: what a person asks goes to the detector, and its answer comes clean.
 func TestAsk(t *testing.T) {
 	b, d := onBus(t)
-	d.awaitDesk(t)
+	d.awaitActions(t)
 	if a := d.get(t, pathStatus); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "the detector does not answer") {
 		t.Errorf("without a detector: %d %s", a.status, a.body)
 	}
@@ -108,7 +108,7 @@ func TestAsk(t *testing.T) {
 // TestBodies: what no page of ours sends is refused before the bus is asked.
 func TestBodies(t *testing.T) {
 	_, d := onBus(t)
-	d.awaitDesk(t)
+	d.awaitActions(t)
 	for _, tt := range []struct {
 		name, body, media string
 		status            int
@@ -134,7 +134,7 @@ func TestBodies(t *testing.T) {
 // everybody, and can be taken back.
 func TestSilences(t *testing.T) {
 	b, d := onBus(t)
-	d.awaitDesk(t)
+	d.awaitActions(t)
 	want(t, "at first", d.get(t, pathSilences).body, `{"silences":[],"acks":[]}`+"\n")
 	for body, says := range map[string]string{
 		`{}`:                                         "silence must have one of dedup_key, category, app",
@@ -162,7 +162,7 @@ func TestSilences(t *testing.T) {
 	if !added.OK || s.ID == "" || s.App != "web" || s.By != "the dashboard" || s.Reason != "deploy" || s.Until.Sub(s.Created) != 30*time.Minute {
 		t.Errorf("%+v", added)
 	}
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "g", Role: bus.RoleGateway, Server: b.server, Logger: quiet()})
+	c, err := bus.Connect(t.Context(), bus.Config{Name: "g", Role: bus.RoleGateway, Server: b.server, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,9 +202,9 @@ func TestSilences(t *testing.T) {
 // TestNotices: what agents told their users, newest first, fit to be shown.
 func TestNotices(t *testing.T) {
 	b, d := onBus(t)
-	d.awaitDesk(t)
+	d.awaitActions(t)
 	want(t, "at first", d.get(t, pathNotices).body, `{"notices":[]}`+"\n")
-	gateway, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "g", Role: bus.RoleGateway, Server: b.server, Logger: quiet()})
+	gateway, err := bus.Connect(t.Context(), bus.Config{Name: "g", Role: bus.RoleGateway, Server: b.server, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestNotices(t *testing.T) {
 // many who ask are one question.
 func TestHealth(t *testing.T) {
 	b, d := onBus(t)
-	d.awaitDesk(t)
+	d.awaitActions(t)
 	var asked atomic.Int64
 	sub, err := b.detector.NC.Subscribe(query.SubjectHealth, func(m *nats.Msg) {
 		asked.Add(1)
@@ -264,11 +264,11 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestWithoutDesk: there are alerts, and it is said why there is no more.
-func TestWithoutDesk(t *testing.T) {
+// TestWithoutActions expects alerts, and the reason why there is no more.
+func TestWithoutActions(t *testing.T) {
 	b := newBus(t)
 	cfg := b.config()
-	cfg.Desk, cfg.NoDesk = nil, "alerts only: set TOCSIN_DESK_CREDS"
+	cfg.Actions, cfg.NoActions = nil, "alerts only: set TOCSIN_DESK_CREDS"
 	d := start(t, cfg)
 	d.awaitReady(t)
 	b.raise(t, 1)
@@ -283,11 +283,11 @@ func TestWithoutDesk(t *testing.T) {
 		DeskReason string `json:"desk_reason"`
 	}
 	d.get(t, pathSession).json(t, &s)
-	if s.Desk || s.DeskReason != cfg.NoDesk {
+	if s.Desk || s.DeskReason != cfg.NoActions {
 		t.Errorf("%+v", s)
 	}
 	if err := func() error { _, err := (Config{Logger: quiet()}).complete(); return err }(); err == nil {
-		t.Error("nobody says why there is no desk")
+		t.Error("the answer lacks the reason why actions are not possible")
 	}
 }
 
@@ -335,7 +335,7 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s: %d %s", query, a.status, a.body)
 		}
 	}
-	admin, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "p", Role: bus.RoleProvisioner, Server: b.server, Logger: quiet()})
+	admin, err := bus.Connect(t.Context(), bus.Config{Name: "p", Role: bus.RoleProvisioner, Server: b.server, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

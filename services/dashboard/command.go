@@ -12,36 +12,36 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// AddrFlag says where the dashboard listens.
+// AddrFlag is the address of the dashboard.
 type AddrFlag struct {
-	DashboardAddr string `help:"Where the dashboard and /events/stream listen; port 0 picks a free one. Default: 127.0.0.1:7480, or a free port where that is taken." env:"TOCSIN_DASHBOARD_ADDR" placeholder:"ADDR"`
+	DashboardAddr string `help:"Address of the dashboard and /events/stream; port 0 picks a free port. Default: 127.0.0.1:7480, or a free port if that is taken." env:"TOCSIN_DASHBOARD_ADDR" placeholder:"ADDR"`
 }
 
-// Flags are the settings of the dashboard, alone or within tocsin up. What it has
-// in common with other listeners is not among them, see ListenFlags.
+// Flags are the settings of the dashboard, alone or in tocsin up, but those that all
+// listeners share, see [ListenFlags].
 type Flags struct {
 	// DashboardAddr has no default here: see Config.Addr.
 	AddrFlag
-	DeskCreds string `help:"With an external NATS: credentials of the role gateway, for what a person asks and does on the dashboard. Without, it shows alerts only." env:"TOCSIN_DESK_CREDS" placeholder:"FILE"`
-	BusWSURL  string `name:"bus-ws-url" help:"With an external NATS: its websocket as browsers reach it, such as wss://nats.example:443. Without, pages use /events/stream." env:"TOCSIN_BUS_WS_URL" placeholder:"URL"`
+	DeskCreds string `help:"With an external NATS: credentials of the role gateway, for the actions of people on the dashboard. Without, it shows alerts only." env:"TOCSIN_DESK_CREDS" placeholder:"FILE"`
+	BusWSURL  string `name:"bus-ws-url" help:"With an external NATS: URL of its websocket for browsers, such as wss://nats.example:443. Without, pages use /events/stream." env:"TOCSIN_BUS_WS_URL" placeholder:"URL"`
 }
 
-// Validate says what is no address of a websocket.
+// Validate checks the URL of the websocket.
 func (f Flags) Validate() error {
 	if f.BusWSURL == "" {
 		return nil
 	}
 	u, err := url.Parse(f.BusWSURL)
 	if err != nil || u.Scheme != "ws" && u.Scheme != "wss" || u.Hostname() == "" || u.User != nil || !plainHost(u.Host) {
-		return errors.New("--bus-ws-url must be a URL such as wss://nats.example:443, without a user") // it may hold a password: not shown
+		return errors.New("--bus-ws-url must be a URL such as wss://nats.example:443, without a user") // not shown, because it may contain a password
 	}
 	return nil
 }
 
-// ListenFlags are those that every listener has, for a dashboard alone.
+// ListenFlags are the flags that every listener has, for a dashboard alone.
 type ListenFlags struct {
-	Token        string   `help:"When set, every HTTP write needs it as Authorization: Bearer, and beyond loopback every read; people sign in with it on the page. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
-	AllowedHosts []string `name:"allowed-host" help:"Host that requests may name beside loopback, such as that of a proxy in front; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
+	Token        string   `help:"Bearer token that every HTTP write needs, and beyond loopback every read; people sign in with it on the page. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
+	AllowedHosts []string `name:"allowed-host" help:"Host header that is allowed beside loopback, such as that of a proxy in front; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 	service.ProxyFlags
 }
 
@@ -52,23 +52,23 @@ type Command struct {
 	ListenFlags
 }
 
-// Config is what the settings say; Registry and Ready are left out.
+// Config returns the configuration without Registry and Ready.
 func (f Flags) Config(env service.Env, joins service.BusFlags, listen ListenFlags) Config {
 	cfg := Config{
 		Bus: env.Bus(joins), Addr: f.DashboardAddr, Token: listen.Token, AllowedHosts: listen.AllowedHosts, Proxy: listen.Proxy(),
 		Version: env.Version.Version, Logger: env.Logger,
 	}
-	desk := cfg.Bus
-	cfg.Desk = &desk
+	actions := cfg.Bus
+	cfg.Actions = &actions
 	if !joins.External() {
 		dir := statedir.At(env.StateDir)
 		cfg.Browser = Browser{URL: announcedURL(dir), Key: KeyIn(dir)}
 		return cfg
 	}
 	cfg.Browser = Browser{URL: func() string { return f.BusWSURL }, Key: fileKey(joins.NATSCreds), Check: true}
-	desk.Creds = f.DeskCreds
+	actions.Creds = f.DeskCreds
 	if f.DeskCreds == "" && joins.NATSCreds != "" {
-		cfg.Desk, cfg.NoDesk = nil, "alerts only: set TOCSIN_DESK_CREDS to the credentials of the role gateway, and start the dashboard again"
+		cfg.Actions, cfg.NoActions = nil, "alerts only: set TOCSIN_DESK_CREDS to the credentials of the role gateway, and restart the dashboard"
 	}
 	return cfg
 }
@@ -80,18 +80,18 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	cfg := c.Config(env, c.BusFlags, c.ListenFlags)
 	cfg.Registry = registry
 	cfg.Ready = func(url string) {
-		_, _ = fmt.Fprintf(env.Stdout, "dashboard  %s\n", url) // a closed stdout is no reason to end
+		_, _ = fmt.Fprintf(env.Stdout, "dashboard  %s\n", url) // a closed stdout is no reason to stop
 	}
 	return Run(ctx, cfg)
 }
 
-// Healthcheck asks the dashboard that runs here how it is.
+// Healthcheck checks the dashboard that runs here.
 type Healthcheck struct {
 	AddrFlag
 	service.Probe
 }
 
-// Run prints one line, or fails with the reason.
+// Run prints one line, or returns the reason why the dashboard is not ready.
 func (c *Healthcheck) Run(ctx context.Context, env service.Env) error {
 	return c.Check(ctx, env, "the dashboard", cmp.Or(c.DashboardAddr, DefaultAddr))
 }

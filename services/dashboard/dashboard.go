@@ -1,9 +1,8 @@
-// Package dashboard is what people look at: it serves the web page, the alerts as
-// they are raised to any number of readers (server-sent events), and over HTTP what
-// a person asks and does: history, health, noise rules, silences.
+// Package dashboard serves the web page, live alerts as server-sent events to any number of
+// readers, and an HTTP API for people: history, health, noise rules, silences.
 //
-// It decides who may read and write, and that no alert is missed and none told
-// twice. What is an alert, and what a silence holds back, others decide.
+// It decides who may read and write, and that each alert reaches a reader once. It does not
+// decide what is an alert, and what a silence suppresses.
 package dashboard
 
 import (
@@ -23,55 +22,54 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-// DefaultAddr is where the dashboard listens when nothing else is said.
+// DefaultAddr is where the dashboard listens by default.
 const DefaultAddr = "127.0.0.1:7480"
 
-// setting is the name under which people know the address.
+// setting is the environment variable of the address.
 const setting = "TOCSIN_DASHBOARD_ADDR"
 
-// maxConns is how many connections may be open; further ones wait in the kernel's queue.
+// maxConns is the maximum number of open connections; more wait in the kernel's queue.
 const maxConns = 1024
 
-// Config says where to listen, whom to let in, and which bus to read.
+// Config configures the listener, who may use it, and the bus.
 type Config struct {
-	// Bus is how to join as bus.RoleDashboard, for alerts; Name and Role are filled
-	// in here.
-	Bus bus.ConnConfig
-	// Desk is how to join as bus.RoleGateway, for what a person asks and does. Where
-	// it is nil there are alerts only, and NoDesk says why, in words for people.
-	Desk   *bus.ConnConfig
-	NoDesk string
-	// Browser is how a browser joins the bus by itself.
+	// Bus is how to connect as [bus.RoleDashboard], for alerts. Run sets Name and Role.
+	Bus bus.Config
+	// Actions is how to connect as [bus.RoleGateway], for the requests of people. Without
+	// it there are alerts only, and NoActions says why, for people.
+	Actions   *bus.Config
+	NoActions string
+	// Browser is how a browser connects to the bus itself.
 	Browser Browser
-	// Addr is host:port to listen on; port 0 picks a free one. Anything but loopback
-	// needs a Token. Empty means DefaultAddr, or a free port where that is taken: a
-	// second bus on this machine must not fail for its page. The log says so.
+	// Addr is host:port to listen on; port 0 picks a free port. Anything but loopback
+	// needs a Token. Empty means DefaultAddr, or a free port if that is taken, because a
+	// second bus on this machine must not fail for its page.
 	Addr string
-	// Token, when set, must come with every write as Authorization: Bearer, and beyond
-	// loopback with every read; or with a sign-in's cookie. One of white space is none.
+	// Token, when set, is required for every write, and beyond loopback for every read:
+	// as Authorization: Bearer, or as the cookie of a sign-in.
 	Token string
-	// Proxy is one in front whose users need no Token.
+	// Proxy is a trusted proxy in front, whose users need no Token.
 	Proxy httpguard.Proxy
-	// AllowedHosts may be named beside loopback; a concrete host in Addr is added by
-	// itself. See httpguard.Policy. No page of another origin may do anything here.
+	// AllowedHosts are accepted as Host beside loopback and a host in Addr, see
+	// [httpguard.Policy]. Pages of other origins are refused.
 	AllowedHosts []string
-	// Version is that of the service, as the page shows it.
+	// Version is shown by the page.
 	Version string
-	// Registry gets the metrics and is what /metrics shows. It may be nil.
+	// Registry gets the metrics, and /metrics serves it. It may be nil.
 	Registry *prometheus.Registry
 	Logger   *slog.Logger
-	// Ready is called once, with the URL, when requests are taken. It may be nil.
+	// Ready is called once with the URL, when requests are accepted. It may be nil.
 	Ready func(url string)
 
-	// kept is how much is kept for readers.
+	// kept bounds the alerts that are kept for readers.
 	kept fanout.Bounds
 	// beyond reports whether other machines can reach the listener.
 	beyond bool
 }
 
-// Run serves until ctx ends. Then it tells its readers what was stored until then, ends
-// their streams, lets other requests under way finish, closes its connections and
-// returns nil. A bus that is away is waited for, and told to readers meanwhile.
+// Run serves until ctx ends. Then it sends readers the alerts that are stored by then, ends
+// their streams, lets other requests finish, closes its connections and returns nil. It
+// waits for a bus that is unreachable.
 func Run(ctx context.Context, cfg Config) error {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -83,7 +81,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	cfg.beyond = httpguard.Beyond(l.Addr())
 	g, ctx := errgroup.WithContext(ctx)
-	// The rest ends once the readers were told the last alerts.
+	// The rest stops after the readers got the last alerts.
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	h, err := newHandler(life, cfg)
@@ -92,7 +90,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	g.Go(func() error { defer stop(); return h.feed.run(ctx, life) })
 	g.Go(func() error { h.hub.Run(life); return nil })
-	g.Go(func() error { return h.desk.run(life) })
+	g.Go(func() error { return h.actions.run(life) })
 	g.Go(func() error {
 		return httpserve.Serve(life, l, httpserve.NewServer(h, cfg.Logger), cfg.Logger)
 	})
@@ -104,20 +102,20 @@ func Run(ctx context.Context, cfg Config) error {
 	return g.Wait()
 }
 
-// complete fills in the defaults.
+// complete sets the defaults.
 func (c Config) complete() (Config, error) {
 	if c.Registry == nil {
 		c.Registry = prometheus.NewRegistry()
 	}
-	if c.Desk == nil && c.NoDesk == "" {
-		return c, errors.New("start the dashboard: without a desk, it must be said why")
+	if c.Actions == nil && c.NoActions == "" {
+		return c, errors.New("start the dashboard: Actions is nil and NoActions has no reason")
 	}
 	c.Logger = c.Logger.With("component", "dashboard")
 	c.Bus.Name, c.Bus.Role, c.Bus.Logger = "tocsin dashboard", bus.RoleDashboard, c.Logger
-	if c.Desk != nil {
-		desk := *c.Desk
-		desk.Name, desk.Role, desk.Logger = "tocsin dashboard desk", bus.RoleGateway, c.Logger
-		c.Desk = &desk
+	if c.Actions != nil {
+		as := *c.Actions
+		as.Name, as.Role, as.Logger = "tocsin dashboard desk", bus.RoleGateway, c.Logger
+		c.Actions = &as
 	}
 	c.Token = strings.TrimSpace(c.Token)
 	return c, nil
@@ -129,13 +127,13 @@ func (c Config) listen(ctx context.Context) (net.Listener, error) {
 	}
 	l, err := listenOn(ctx, DefaultAddr, c.Token)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		c.Logger.Warn("the usual port of the dashboard is taken, so it is at another: "+setting+" sets one", "taken", DefaultAddr)
+		c.Logger.Warn("the default port of the dashboard is taken, so it listens at another: "+setting+" sets one", "taken", DefaultAddr)
 		return listenOn(ctx, anyPort, c.Token)
 	}
 	return l, err
 }
 
-// anyPort is a free one, on loopback.
+// anyPort is a free port on loopback.
 const anyPort = "127.0.0.1:0"
 
 func listenOn(ctx context.Context, addr, token string) (net.Listener, error) {
@@ -146,8 +144,8 @@ func listenerAt(addr, token string) httpserve.Listener {
 	return httpserve.Listener{Purpose: "the dashboard", Setting: setting, Addr: addr, Token: token, MaxConns: maxConns}
 }
 
-// CheckListen says why the dashboard may not listen on addr, or nil; an empty one is
-// the default. Its error means that it was asked for wrongly.
+// CheckListen returns a usage error if the dashboard may not listen on addr, which is
+// DefaultAddr if empty.
 func CheckListen(ctx context.Context, addr, token string) error {
 	if addr == "" {
 		addr = DefaultAddr

@@ -16,9 +16,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sse"
 )
 
-// event reads an alert and encodes it for its readers: as it is stored, unless it
-// holds what nobody should be shown. What a detector of another version has added to
-// it stays.
+// event decodes an alert and encodes it for readers: as it is stored, including fields of
+// another version, unless it contains secrets or invisible characters.
 func event(m bus.Message, mask *redact.Engine) (*fanout.Event, error) {
 	var a alert.Alert
 	if err := json.Unmarshal(m.Data, &a); err != nil {
@@ -45,13 +44,13 @@ func event(m bus.Message, mask *redact.Engine) (*fanout.Event, error) {
 	}, nil
 }
 
-// plain says whether JSON holds no character that somebody should not be shown, also
-// not where an alert has none of ours: not as it is, and not spelled out.
+// plain reports whether JSON, including unknown fields, contains no characters that must
+// not be shown, neither as they are nor escaped.
 func plain(data []byte) bool {
 	return !bytes.Contains(data, []byte(`\u`)) && sanitize.Strip(string(data)) == strings.ReplaceAll(string(data), "\r\n", "\n")
 }
 
-// oneLine is JSON without line ends, which only stand between its parts.
+// oneLine returns JSON without line breaks, which only occur between its tokens.
 func oneLine(data []byte) ([]byte, error) {
 	if !bytes.ContainsAny(data, "\r\n") {
 		return data, nil
@@ -63,7 +62,7 @@ func oneLine(data []byte) ([]byte, error) {
 	return line.Bytes(), nil
 }
 
-// alertFrame is one alert as readers of /events/stream get it: its sequence, and its JSON,
+// alertFrame returns the server-sent event of an alert: its sequence as id, and its JSON,
 // which must be one line.
 func alertFrame(seq uint64, data []byte) []byte {
 	return sse.Append(make([]byte, 0, len(data)+40), sse.Event{ID: strconv.FormatUint(seq, 10), Data: data})

@@ -26,14 +26,14 @@ type handler struct {
 	metrics *metrics
 	log     *slog.Logger
 
-	// life ends with the dashboard.
+	// life ends when the dashboard stops.
 	life    context.Context
 	hub     *fanout.Hub
 	feed    *feed
 	history *history
-	desk    *desk
-	// readers has a place for each who reads along, and dropped counts what they were
-	// too slow for.
+	actions *actions
+	// readers has an entry for each reader, and dropped counts the alerts that slow readers
+	// missed.
 	readers chan struct{}
 	dropped atomic.Uint64
 }
@@ -57,7 +57,7 @@ func newHandler(life context.Context, cfg Config) (*handler, error) {
 	h.browser.narrow = h.narrow
 	h.feed = newFeed(cfg.Bus, h.hub, mask, h.metrics, cfg.Logger)
 	h.history = newHistory(h.feed)
-	h.desk = newDesk(cfg, mask, h.state)
+	h.actions = newActions(cfg, mask, h.state)
 	h.metrics.GaugeFunc("readers", "Readers of /events/stream right now.", func() float64 { return float64(len(h.readers)) })
 	h.Front = httpserve.New(httpserve.Config{
 		Name: "the dashboard", Routes: h.routes(), Policy: h.policy, Access: h.access, Header: h.protect, Explain: explain,
@@ -67,15 +67,14 @@ func newHandler(life context.Context, cfg Config) (*handler, error) {
 	return h, nil
 }
 
-// protect sets what holds for every answer. The policy lets the page load nothing
-// but its own files, run no script and no style that stands in it, and talk to
-// nobody but this address and the bus. The bus may come back at another port while
-// the page stays open with the policy that it came with, so the port is left open.
-// No script of the page makes HTML of text, and none could (trusted types).
+// protect sets the headers of every answer. The content security policy lets the page load
+// only its own files, run no inline script or style, and connect only to this address and
+// the bus. The port of the bus is left open, because the bus may restart at another port
+// while the page stays open. Trusted types prevent scripts from making HTML of text.
 func (h *handler) protect(header http.Header, r *http.Request, _ *httpserve.Route) {
 	connect := "'self'"
 	if at := h.browser.url(r); at != "" && h.policy.CheckHost(r) == nil {
-		connect += " " + wherever(at)
+		connect += " " + anyPortOf(at)
 	}
 	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "+
 		"manifest-src 'self'; connect-src "+connect+"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "+
@@ -95,11 +94,11 @@ func (h *handler) ready(*http.Request) error {
 	return nil
 }
 
-// state is how this dashboard is, as it says itself on the bus.
+// state returns the health that the dashboard reports on the bus.
 func (h *handler) state() query.Health {
-	said := query.Health{OK: true, Dashboard: &query.DashboardHealth{Readers: len(h.readers), Dropped: h.dropped.Load()}}
+	health := query.Health{OK: true, Dashboard: &query.DashboardHealth{Readers: len(h.readers), Dropped: h.dropped.Load()}}
 	if err := h.feed.ready(); err != nil {
-		said.OK, said.Reason = false, err.Error()
+		health.OK, health.Reason = false, err.Error()
 	}
-	return said
+	return health
 }

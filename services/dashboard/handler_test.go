@@ -108,7 +108,7 @@ func TestToken(t *testing.T) {
 	cfg.Token = " secret "
 	d := start(t, cfg)
 	d.awaitReady(t)
-	d.awaitDesk(t)
+	d.awaitActions(t)
 	for _, r := range everyPath {
 		if r.path == pathStream || r.path == pathSignIn || r.method == http.MethodOptions {
 			continue

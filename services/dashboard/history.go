@@ -14,48 +14,48 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-// Bounds of reading alerts of the past.
+// Bounds of reading stored alerts.
 const (
 	defaultAlerts = 500
 	maxAlerts     = 1000
-	// maxLooked is how many alerts are looked through, newest first, for those that
-	// a reader wants of the past.
-	maxLooked = 10_000
-	// reads is how many requests read the past at once; others wait.
-	reads = 16
-	// historyIn bounds one request for it.
-	historyIn = 10 * time.Second
+	// maxScanned is how many stored alerts are read, newest first, to find those that a
+	// reader wants.
+	maxScanned = 10_000
+	// maxReads is how many requests read stored alerts at a time; others wait.
+	maxReads = 16
+	// historyTimeout bounds one request.
+	historyTimeout = 10 * time.Second
 )
 
-// history reads the alerts of the past, as bus.RoleDashboard may.
+// history reads stored alerts, as [bus.RoleDashboard] may.
 type history struct {
-	feed   *feed
-	places chan struct{}
+	feed  *feed
+	slots chan struct{}
 }
 
-func newHistory(f *feed) *history { return &history{feed: f, places: make(chan struct{}, reads)} }
+func newHistory(f *feed) *history { return &history{feed: f, slots: make(chan struct{}, maxReads)} }
 
-// enter waits for a place to read in; the function gives it back.
-func (h *history) enter(ctx context.Context) (leave func(), err error) {
+// acquire waits until fewer than maxReads requests read.
+func (h *history) acquire(ctx context.Context) (release func(), err error) {
 	select {
-	case h.places <- struct{}{}:
-		return func() { <-h.places }, nil
+	case h.slots <- struct{}{}:
+		return func() { <-h.slots }, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 }
 
-// conn is the connection, or why there is none.
-func (h *history) conn() (*bus.Conn, error) {
+// conn returns the session, or why there is none.
+func (h *history) conn() (*bus.Session, error) {
 	c := h.feed.conn.Load()
 	if c == nil {
-		return nil, bus.ErrAway
+		return nil, bus.ErrUnreachable
 	}
 	return c, nil
 }
 
-// from reads alerts from a place on, up to an end, oldest first: as many as come in
-// one answer. Next is where to read on, and past the end when all is read.
+// from reads alerts from a sequence up to an end, oldest first, as many as one answer has.
+// It returns where to read on, which is after the end when all are read.
 func (h *history) from(ctx context.Context, seq, end uint64) (events []*fanout.Event, next uint64, err error) {
 	c, err := h.conn()
 	if err != nil {
@@ -78,12 +78,12 @@ func (h *history) from(ctx context.Context, seq, end uint64) (events []*fanout.E
 	return h.feed.events(ctx, msgs), next, context.Cause(ctx)
 }
 
-// back reads the alerts before a place that pass a filter, newest first: at most
-// limit, of the newest look that there are.
-func (h *history) back(ctx context.Context, before, first uint64, filter fanout.Filter, limit, look int) ([]*fanout.Event, error) {
+// back reads the alerts before a sequence that pass a filter, newest first: at most limit,
+// among the newest scan of them.
+func (h *history) back(ctx context.Context, before, first uint64, filter fanout.Filter, limit, scan int) ([]*fanout.Event, error) {
 	var found []*fanout.Event
-	for end := before - 1; end >= max(first, 1) && len(found) < limit && look > 0; {
-		size := uint64(min(readBatch, look))
+	for end := before - 1; end >= max(first, 1) && len(found) < limit && scan > 0; {
+		size := uint64(min(readBatch, scan))
 		begin := max(first, end-min(end-1, size-1))
 		var span []*fanout.Event
 		for at := begin; at <= end; {
@@ -95,13 +95,13 @@ func (h *history) back(ctx context.Context, before, first uint64, filter fanout.
 		}
 		slices.Reverse(span)
 		found = append(found, span...)
-		look -= int(end - begin + 1)
+		scan -= int(end - begin + 1)
 		end = begin - 1
 	}
 	return found[:min(len(found), limit)], nil
 }
 
-// extent is the oldest and the newest place of the stream, 0 where it is empty.
+// extent returns the first and the last sequence of the stream, 0 if it is empty.
 func (h *history) extent(ctx context.Context) (first, last uint64, err error) {
 	c, err := h.conn()
 	if err != nil {
@@ -118,14 +118,14 @@ func (h *history) extent(ctx context.Context) (first, last uint64, err error) {
 	return oldest[0].Seq, newest.Seq, nil
 }
 
-// storedAlert is one alert of the history.
+// storedAlert is an alert with its sequence.
 type storedAlert struct {
 	Seq   uint64          `json:"seq"`
 	Alert json.RawMessage `json:"alert"`
 }
 
-// alertsReply has the alerts newest first. First and Last are the places of the
-// oldest and the newest that the bus holds, 0 where it holds none.
+// alertsReply has the alerts, newest first. First and Last are the sequences that the bus
+// holds, 0 if it holds none.
 type alertsReply struct {
 	Alerts []storedAlert `json:"alerts"`
 	First  uint64        `json:"first"`
@@ -143,13 +143,13 @@ func (h *handler) alerts(r *http.Request) (any, error) {
 			return nil, httpserve.Refuse(http.StatusBadRequest, "before must be the sequence of an alert")
 		}
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), historyIn)
+	ctx, cancel := context.WithTimeout(r.Context(), historyTimeout)
 	defer cancel()
-	leave, err := h.history.enter(ctx)
+	release, err := h.history.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer release()
 	reply := alertsReply{Alerts: []storedAlert{}}
 	if reply.First, reply.Last, err = h.history.extent(ctx); err != nil || reply.Last == 0 {
 		return reply, err
@@ -157,22 +157,22 @@ func (h *handler) alerts(r *http.Request) (any, error) {
 	if before == 0 || before > reply.Last {
 		before = reply.Last + 1
 	}
-	found, err := h.history.back(ctx, before, reply.First, fanout.Filter{}, limit, maxLooked)
+	found, err := h.history.back(ctx, before, reply.First, fanout.Filter{}, limit, maxScanned)
 	for _, e := range found {
 		reply.Alerts = append(reply.Alerts, storedAlert{e.Seq, e.Data})
 	}
 	return reply, err
 }
 
-// number reads a parameter of a query.
-func number(r *http.Request, name string, usual, least, most int) (int, error) {
+// number reads a query parameter within bounds.
+func number(r *http.Request, name string, fallback, lowest, highest int) (int, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
-		return usual, nil
+		return fallback, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		return 0, httpserve.Refuse(http.StatusBadRequest, fmt.Sprintf("%s must be between %d and %d", name, least, most))
+	if err != nil || n < lowest || n > highest {
+		return 0, httpserve.Refuse(http.StatusBadRequest, fmt.Sprintf("%s must be between %d and %d", name, lowest, highest))
 	}
 	return n, nil
 }

@@ -12,7 +12,7 @@ import (
 type metrics struct {
 	httpserve.Metrics
 	requests *prometheus.CounterVec
-	desk     *prometheus.CounterVec
+	actions  *prometheus.CounterVec
 	alerts   prometheus.Counter
 	sent     prometheus.Counter
 	dropped  prometheus.Counter
@@ -28,7 +28,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 	return &metrics{
 		Metrics:  m,
 		requests: m.Requests(),
-		desk:     m.CounterVec("desk_requests_total", "What people asked for and did, by what and result.", "what", "result"),
+		actions:  m.CounterVec("desk_requests_total", "What people asked for and did, by what and result.", "what", "result"),
 		alerts:   m.Counter("alerts_total", "Alerts that came from the bus, each once."),
 		sent:     m.Counter("sent_total", "Alerts written to readers, including replayed ones."),
 		dropped:  m.Counter("dropped_total", "Alerts that readers were too slow for; each reader gets their number."),

@@ -24,10 +24,10 @@ func (h *handler) notices(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return h.desk.with(r.Context(), func(ctx context.Context, c *bus.Conn) (any, error) {
+		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
 			list := []map[string]any{}
 			err := bus.ReadNewest(ctx, c, bus.StreamNotices, limit, h.log, func(m bus.Message) {
-				if n := h.desk.notice(m); n != nil {
+				if n := h.actions.notice(m); n != nil {
 					list = append(list, n)
 				}
 			})
@@ -38,7 +38,7 @@ func (h *handler) notices(r *http.Request) (any, error) {
 }
 
 // notice is one, fit to be shown, with its place; nil where it is none.
-func (d *desk) notice(m bus.Message) map[string]any {
+func (d *actions) notice(m bus.Message) map[string]any {
 	var n map[string]any
 	if json.Unmarshal(m.Data, &n) != nil || n == nil {
 		return nil

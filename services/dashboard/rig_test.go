@@ -60,7 +60,7 @@ type testBus struct {
 	lock   *statedir.Lock
 	server *embedded.Server
 	// detector is the connection of one.
-	detector *bus.Conn
+	detector *bus.Session
 	n        int
 }
 
@@ -85,7 +85,7 @@ func (b *testBus) up(t *testing.T) {
 	if b.server, err = embedded.Start(t.Context(), embedded.Config{Dir: b.dir, Addr: "127.0.0.1:0", Logger: quiet()}); err != nil {
 		t.Fatal(err)
 	}
-	b.detector, err = bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleDetector, Server: b.server, Logger: quiet()})
+	b.detector, err = bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleDetector, Server: b.server, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,8 +106,8 @@ func (b *testBus) down() {
 
 // config joins the bus from outside, so that it is found again after a restart.
 func (b *testBus) config() Config {
-	join := bus.ConnConfig{Dir: b.dir, Logger: quiet()}
-	return Config{Bus: join, Desk: &join, Browser: Browser{URL: announcedURL(b.dir), Key: KeyIn(b.dir)}, Version: "v1"}
+	join := bus.Config{Dir: b.dir, Logger: quiet()}
+	return Config{Bus: join, Actions: &join, Browser: Browser{URL: announcedURL(b.dir), Key: KeyIn(b.dir)}, Version: "v1"}
 }
 
 // alert makes one that is like no other: alert001, alert002 and so on.

@@ -50,7 +50,7 @@ func TestEveryRoute(t *testing.T) {
 		requests[answer] = append(requests[answer], request)
 	}
 	for _, from := range senders {
-		cfg, err := Config{Logger: quiet(), NoDesk: "there is no desk", Registry: prometheus.NewRegistry(), Version: "v1"}.complete()
+		cfg, err := Config{Logger: quiet(), NoActions: "there is no desk", Registry: prometheus.NewRegistry(), Version: "v1"}.complete()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,40 +21,39 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// Browser is how a browser joins the bus by itself, as bus.RoleDashboard: it may
-// hear alerts and notices, and read ALERTS, and nothing else. Where any of it is
-// missing, pages use /events/stream.
+// Browser is how a browser connects to the bus itself, as [bus.RoleDashboard]: it may
+// subscribe to live alerts and notices, and read ALERTS. Without it, pages use
+// /events/stream.
 type Browser struct {
-	// URL is that of the websocket now, or empty. It may be nil.
+	// URL returns the current URL of the websocket, or nothing. It may be nil.
 	URL func() string
-	// Anywhere says that the websocket can be reached by every name that this
-	// machine has: then a browser is sent to the one that it came by.
+	// Anywhere reports whether the websocket listens on all addresses: then a browser uses
+	// the host of its request.
 	Anywhere bool
-	// Key reads the secret that the role proves itself by. It may be nil.
+	// Key reads the key of the role. It may be nil.
 	Key func() (Key, error)
-	// Check says that Key is a person's choice: it is handed out only while the bus
-	// lets it do no more than a dashboard may.
+	// Check reports whether a person configured Key: browsers then get it only while it
+	// has no more permissions than the role.
 	Check bool
 
-	// narrow is nil while that is so, or says why not.
+	// narrow returns nil while that is so.
 	narrow func(context.Context) error
 }
 
-// errWide says that whoever has the key may do more than look.
-var errWide = errors.New("the credentials in TOCSIN_NATS_CREDS may do more on the bus than a dashboard: give it those of that role")
+// errWide is returned for a key with more permissions than the role dashboard.
+var errWide = errors.New("the credentials in TOCSIN_NATS_CREDS have more permissions than a dashboard needs: use those of the role dashboard")
 
-// narrowIn bounds the look at what the role may do.
-const narrowIn = 2 * time.Second
+// checkTimeout bounds the check of permissions.
+const checkTimeout = 2 * time.Second
 
-// narrow is nil where the dashboard's own connection reads alerts, and may not even
-// look at a stream: more than the one it has to be a dashboard's key for, and who may
-// do anything may do the other.
+// narrow returns nil if the dashboard's own connection reads alerts and may not ask for the
+// state of a stream, which every role with more permissions may.
 func (h *handler) narrow(ctx context.Context) error {
 	if err := h.feed.ready(); err != nil {
 		return err
 	}
 	c := h.feed.conn.Load()
-	ctx, cancel := context.WithTimeout(ctx, narrowIn)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	switch err := c.Check(ctx, bus.StreamAlerts); {
 	case errors.Is(err, bus.ErrDenied), errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
@@ -66,7 +65,7 @@ func (h *handler) narrow(ctx context.Context) error {
 	}
 }
 
-// key is what a browser may be given.
+// key returns the key for a browser.
 func (b Browser) key(ctx context.Context) (Key, error) {
 	if b.Check {
 		if err := b.narrow(ctx); err != nil {
@@ -76,11 +75,10 @@ func (b Browser) key(ctx context.Context) (Key, error) {
 	return b.Key()
 }
 
-// Key is what a role proves itself by: the seed of an NKEY, and with it a JWT where
-// the bus goes by those.
+// Key authenticates a role: the seed of an NKEY, and a JWT if the bus uses these.
 type Key struct{ Seed, JWT string }
 
-// announcedURL is the websocket of the bus that runs on a state directory.
+// announcedURL returns the websocket URL of the bus that runs on a state directory.
 func announcedURL(dir statedir.Dir) func() string {
 	return func() string {
 		running, err := dir.Running()
@@ -91,7 +89,7 @@ func announcedURL(dir statedir.Dir) func() string {
 	}
 }
 
-// KeyIn is the key that the bus of a state directory made for the role.
+// KeyIn reads the key that the bus of a state directory created for the role.
 func KeyIn(dir statedir.Dir) func() (Key, error) {
 	return func() (Key, error) {
 		text, _, err := dir.ReadCredential(string(bus.RoleDashboard))
@@ -102,8 +100,7 @@ func KeyIn(dir statedir.Dir) func() (Key, error) {
 	}
 }
 
-// fileKey is the key in a file: an NKEY seed, or a .creds file with a JWT and one.
-// Without a file there is no key, and no need of one.
+// fileKey reads the key in a file: an NKEY seed, or a .creds file with a JWT.
 func fileKey(path string) func() (Key, error) {
 	return func() (Key, error) {
 		if path == "" {
@@ -136,9 +133,9 @@ func readKey(text []byte) (Key, error) {
 	return k, nil
 }
 
-// url is the websocket for the browser behind a request, or empty. Where it listens on
-// loopback alone, a browser of another machine can't reach it, and gets no key to it
-// either: whoever wants that opens the websocket. The Host must have been checked.
+// url returns the websocket URL for the browser of a request, or nothing. A browser on
+// another machine can't reach a websocket on loopback, and gets no key. The Host must have
+// been checked.
 func (b Browser) url(r *http.Request) string {
 	if b.URL == nil {
 		return ""
@@ -158,13 +155,13 @@ func (b Browser) url(r *http.Request) string {
 			return ""
 		}
 	} else if httpguard.Loopback(u.Hostname()) && !fromHere(r) {
-		return "" // there, it is another machine's
+		return "" // loopback would be the browser's own machine
 	}
 	return u.Scheme + "://" + u.Host
 }
 
-// fromHere says whether a request comes from this machine, as far as it shows: a
-// proxy in front names another Host, and whoever names a false one another address.
+// fromHere reports whether a request comes from this machine: a proxy in front has another
+// Host, and a request from elsewhere another address.
 func fromHere(r *http.Request) bool {
 	name, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
@@ -174,8 +171,8 @@ func fromHere(r *http.Request) bool {
 	return err == nil && addr.Addr().Unmap().IsLoopback() && httpguard.Loopback(name)
 }
 
-// wherever is a websocket's address as a policy says it, with whatever port.
-func wherever(at string) string {
+// anyPortOf returns a websocket's address for the content security policy, with any port.
+func anyPortOf(at string) string {
 	u, err := url.Parse(at)
 	if err != nil || u.Port() == "" {
 		return at
@@ -183,24 +180,24 @@ func wherever(at string) string {
 	return u.Scheme + "://" + strings.TrimSuffix(u.Host, u.Port()) + "*"
 }
 
-// plainHost says whether a host can stand in a header's list as it is.
+// plainHost reports whether a host can be used in a header as it is.
 func plainHost(host string) bool {
 	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789-_.:[]") == ""
 }
 
-// session is what the page has to know before it can show anything.
+// session is what the page loads first.
 type session struct {
 	Version string     `json:"version"`
 	Bus     *busAccess `json:"bus"`
-	// Desk says whether there is more than alerts, and DeskReason why not.
+	// Desk reports whether actions are possible, and DeskReason why not.
 	Desk          bool   `json:"desk"`
 	DeskReason    string `json:"desk_reason"`
 	TokenRequired bool   `json:"token_required"`
-	// SignedIn reports whether the request has the cookie of a sign-in, which can be ended.
+	// SignedIn reports whether the request has the cookie of a sign-in.
 	SignedIn bool `json:"signed_in"`
 }
 
-// busAccess is how a browser joins the bus.
+// busAccess is how a browser connects to the bus.
 type busAccess struct {
 	URL  string `json:"url"`
 	Seed string `json:"seed"`
@@ -208,13 +205,13 @@ type busAccess struct {
 }
 
 func (h *handler) session(r *http.Request) (any, error) {
-	s := session{Version: h.version, Desk: h.desk.open(), DeskReason: h.desk.closed, TokenRequired: h.access.Token != "", SignedIn: h.signedIn(r)}
+	s := session{Version: h.version, Desk: h.actions.enabled(), DeskReason: h.actions.disabled, TokenRequired: h.access.Token != "", SignedIn: h.signedIn(r)}
 	if at := h.browser.url(r); at != "" && h.browser.Key != nil {
 		key, err := h.browser.key(r.Context())
 		if err == nil {
 			s.Bus = &busAccess{URL: at, Seed: key.Seed, JWT: key.JWT}
-		} else { // the page has /events/stream
-			h.log.Warn("browsers can't join the bus by themselves", "error", err)
+		} else { // the page uses /events/stream
+			h.log.Warn("browsers can't connect to the bus", "error", err)
 		}
 	}
 	return s, nil

@@ -157,7 +157,7 @@ func TestWideKeys(t *testing.T) {
 	open := bustest.Serve(t, "", &server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 	})
-	admin, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "p", Role: bus.RoleProvisioner, URL: open.URL(), Logger: quiet()})
+	admin, err := bus.Connect(t.Context(), bus.Config{Name: "p", Role: bus.RoleProvisioner, URL: open.URL(), Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,10 +166,10 @@ func TestWideKeys(t *testing.T) {
 	if err := bus.Provision(t.Context(), admin, bus.Layout{}, quiet()); err != nil {
 		t.Fatal(err)
 	}
-	run := func(join bus.ConnConfig, key string) *running {
+	run := func(join bus.Config, key string) *running {
 		t.Helper()
 		return start(t, Config{
-			Bus: join, NoDesk: "not needed here",
+			Bus: join, NoActions: "not needed here",
 			Browser: Browser{URL: func() string { return "wss://nats.example" }, Key: fileKey(key), Check: true},
 		})
 	}
@@ -187,7 +187,7 @@ func TestWideKeys(t *testing.T) {
 			t.Errorf("%s: %s", role, a.body)
 		}
 	}
-	wide := run(bus.ConnConfig{URL: open.URL(), Logger: quiet()}, rig.Creds(bus.RoleDashboard))
+	wide := run(bus.Config{URL: open.URL(), Logger: quiet()}, rig.Creds(bus.RoleDashboard))
 	wide.awaitReady(t)
 	if a := wide.get(t, pathSession); !strings.Contains(a.body, `"bus":null`) {
 		t.Errorf("one that may do anything: %s", a.body)

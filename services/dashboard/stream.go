@@ -14,44 +14,43 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sse"
 )
 
-// Bounds of the stream of events.
+// Bounds of /events/stream.
 const (
-	// maxReaders is how many read along at once. One more is refused.
+	// maxReaders is the maximum number of readers; more are refused.
 	maxReaders = 256
-	// readersRetry is when a refused one may try again, in seconds.
+	// readersRetry is when a refused reader may retry, in seconds.
 	readersRetry = 5
-	// heartbeat is how often a reader is shown that the stream is alive.
+	// heartbeat is how often a comment shows readers that the stream is alive.
 	heartbeat = 15 * time.Second
-	// writeIn is how long one write to a reader may take. Whoever takes nothing for
-	// so long is gone, or as good as.
-	writeIn = 30 * time.Second
-	// maxWrite is how much is written at once, in bytes, but for one large alert.
+	// writeTimeout bounds one write to a reader, which counts as gone after it.
+	writeTimeout = 30 * time.Second
+	// maxWrite is how many bytes are written at once, unless one alert is larger.
 	maxWrite = 64 << 10
-	// aheadWait is how long a reader may know more than this dashboard, which then
-	// lags behind the one that it comes from, and looks at the end of the stream within
-	// checkEvery. After that its place is of a stream that was made anew.
+	// aheadWait is how long a reader's position may be ahead of this dashboard, which then
+	// lags behind the dashboard that the reader comes from, and catches up within
+	// checkEvery. After that, the position is of a stream that was recreated.
 	aheadWait = checkEvery + time.Second
-	aheadLook = 20 * time.Millisecond
+	aheadPoll = 20 * time.Millisecond
 )
 
-// hello begins a stream: a browser that loses it reconnects after a second.
+// hello starts a stream: a browser that loses it reconnects after a second.
 var hello = sse.AppendComment(sse.AppendRetry(nil, time.Second), "tocsin")
 
-// heartbeatComment shows a reader, and every proxy on the way, that the stream is alive.
+// heartbeatComment keeps the connection open, also in proxies.
 var heartbeatComment = sse.AppendComment(nil, "heartbeat")
 
-// droppedEvent tells a slow reader how many alerts were dropped.
+// droppedEvent returns the event with the number of alerts that a slow reader missed.
 func droppedEvent(alerts int) []byte {
 	return sse.Append(nil, sse.Event{Name: "dropped", Data: fmt.Appendf(nil, `{"dropped":%d}`, alerts)})
 }
 
-// errReaderGone says that a reader takes nothing any more.
+// errReaderGone is returned when a reader can't be written to.
 var errReaderGone = errors.New("the reader is gone")
 
 // errSignedOut is returned when a reader may read no more.
-var errSignedOut = errors.New("the reader's sign-in is over")
+var errSignedOut = errors.New("the reader's sign-in has expired")
 
-// stream sends alerts for as long as the reader and the dashboard are there.
+// stream sends alerts until the reader leaves or the dashboard stops.
 func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
 	q, err := streamquery.Parse(r)
 	if err != nil {
@@ -62,12 +61,12 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
 		defer func() { <-h.readers }()
 	default:
 		h.metrics.full.Inc()
-		return httpserve.Refuse(http.StatusServiceUnavailable, fmt.Sprintf("there are %d readers, which is the most: close one", maxReaders)).Retry(readersRetry)
+		return httpserve.Refuse(http.StatusServiceUnavailable, fmt.Sprintf("too many readers, the limit is %d: close one", maxReaders)).Retry(readersRetry)
 	}
 	header := w.Header()
 	header.Set("Content-Type", sse.ContentType)
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Accel-Buffering", "no") // a proxy must not hold it back
+	header.Set("X-Accel-Buffering", "no") // a proxy must not buffer it
 	if r.Method == http.MethodHead {
 		w.WriteHeader(http.StatusOK)
 		return nil
@@ -75,15 +74,15 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.life, cancel)()
-	s := sender{handler: h, may: func() bool { return h.access.CheckRead(r) == nil }, query: q, request: r.Context(), out: http.NewResponseController(w), w: w, came: time.Now()}
-	// It asked all it wants to ask, and may listen for days.
+	s := sender{handler: h, may: func() bool { return h.access.CheckRead(r) == nil }, query: q, request: r.Context(), out: http.NewResponseController(w), w: w, joined: time.Now()}
+	// The request is read, and the answer may take days.
 	if err := s.out.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
-	// A write that waits for a slow reader must not hold up the end for long.
-	defer context.AfterFunc(ctx, func() { _ = s.out.SetWriteDeadline(time.Now().Add(lastIn)) })()
+	// A write to a slow reader must not delay the shutdown for long.
+	defer context.AfterFunc(ctx, func() { _ = s.out.SetWriteDeadline(time.Now().Add(graceTimeout)) })()
 	if err := s.run(ctx); err != nil && ctx.Err() == nil {
-		h.log.Debug("a reader of the alerts has ended", "error", err)
+		h.log.Debug("a reader of the alerts has left", "error", err)
 	}
 	return nil
 }
@@ -91,16 +90,16 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
 // sender is one stream to one reader.
 type sender struct {
 	*handler
-	// may reports whether the reader still may read: a sign-in ends.
+	// may reports whether the reader may still read: a sign-in expires.
 	may   func() bool
 	query streamquery.Query
 	// request ends when the reader has gone.
 	request context.Context
 	out     *http.ResponseController
 	w       http.ResponseWriter
-	came    time.Time
+	joined  time.Time
 	buf     []byte
-	// alerts are how many are in buf.
+	// alerts is the number of alerts in buf.
 	alerts int
 }
 
@@ -110,7 +109,7 @@ func (s *sender) run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
-	if err := s.awaitBegin(ctx, tick); err != nil {
+	if err := s.awaitLoaded(ctx, tick); err != nil {
 		return err
 	}
 	place, err := s.start(ctx)
@@ -125,7 +124,7 @@ func (s *sender) run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			// What was told before the end is sent, whether it has been taken or not.
+			// Alerts that were published before the end are still sent.
 			return s.deliver(s.request, reader)
 		case <-reader.Wake():
 			err = s.deliver(s.request, reader)
@@ -141,11 +140,11 @@ func (s *sender) run(ctx context.Context) error {
 	}
 }
 
-// awaitBegin waits until it is known which alerts there are.
-func (s *sender) awaitBegin(ctx context.Context, tick *time.Ticker) error {
+// awaitLoaded waits until the newest alerts were read.
+func (s *sender) awaitLoaded(ctx context.Context, tick *time.Ticker) error {
 	for {
 		select {
-		case <-s.hub.Begun():
+		case <-s.hub.Loaded():
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -157,21 +156,21 @@ func (s *sender) awaitBegin(ctx context.Context, tick *time.Ticker) error {
 	}
 }
 
-// start sends what the reader wants of the past that is before its place, and
-// returns that.
-func (s *sender) start(ctx context.Context) (fanout.Place, error) {
-	now := s.hub.Now()
+// start sends the replay that the reader wants, and returns the reader's position.
+func (s *sender) start(ctx context.Context) (fanout.Position, error) {
+	now := s.hub.Snapshot()
 	switch {
 	case s.query.Resume:
 		s.metrics.resumes.Inc()
 		return s.resume(ctx), nil
 	case s.query.Replay > 0:
-		return now.Place, s.replay(ctx, now)
+		return now.Position, s.replay(ctx, now)
 	default:
-		// What was stored since it came, while the bus was away or not read yet.
-		at := now.Place
+		// After the alerts that were stored before it joined: the bus may have been
+		// unreachable since.
+		at := now.Position
 		for _, e := range slices.Backward(now.Events) {
-			if e.Time.Before(s.came) {
+			if e.Time.Before(s.joined) {
 				break
 			}
 			at.Seq = e.Seq - 1
@@ -180,23 +179,23 @@ func (s *sender) start(ctx context.Context) (fanout.Place, error) {
 	}
 }
 
-// resume is the place that the reader says it is at.
-func (s *sender) resume(ctx context.Context) fanout.Place {
-	now := s.hub.Now()
-	for until := time.Now().Add(aheadWait); s.query.Last > now.Seq && ctx.Err() == nil; now = s.hub.Now() {
-		if time.Now().After(until) { // the stream was made anew: all of it is news
-			return fanout.Place{Generation: now.Generation}
+// resume returns the position that the reader names.
+func (s *sender) resume(ctx context.Context) fanout.Position {
+	now := s.hub.Snapshot()
+	for until := time.Now().Add(aheadWait); s.query.Last > now.Seq && ctx.Err() == nil; now = s.hub.Snapshot() {
+		if time.Now().After(until) { // the stream was recreated: all of it is new
+			return fanout.Position{Generation: now.Generation}
 		}
-		pause(ctx, aheadLook)
+		pause(ctx, aheadPoll)
 	}
-	return fanout.Place{Generation: now.Generation, Seq: s.query.Last}
+	return fanout.Position{Generation: now.Generation, Seq: s.query.Last}
 }
 
-// replay sends the newest alerts that the reader wants, up to now.
-func (s *sender) replay(ctx context.Context, now *fanout.Now) error {
+// replay sends the newest alerts that the reader wants, up to a snapshot.
+func (s *sender) replay(ctx context.Context, now *fanout.Snapshot) error {
 	wanted := s.query.Filter.Wanted(now.Events)
-	if lacking := s.query.Replay - len(wanted); lacking > 0 && now.From > 1 {
-		older, err := s.older(ctx, now.From, lacking)
+	if missing := s.query.Replay - len(wanted); missing > 0 && now.From > 1 {
+		older, err := s.older(ctx, now.From, missing)
 		if err != nil {
 			return err
 		}
@@ -206,30 +205,30 @@ func (s *sender) replay(ctx context.Context, now *fanout.Now) error {
 	return s.events(ctx, wanted[max(len(wanted)-s.query.Replay, 0):])
 }
 
-// older are the newest alerts before a place that the reader wants, newest first.
+// older reads the newest alerts before a sequence that the reader wants, newest first.
 func (s *sender) older(ctx context.Context, before uint64, limit int) ([]*fanout.Event, error) {
-	ctx, cancel := context.WithTimeout(ctx, historyIn)
+	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
-	leave, err := s.history.enter(ctx)
+	release, err := s.history.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer release()
 	first, _, err := s.history.extent(ctx)
 	if err != nil || first == 0 {
 		return nil, err
 	}
-	return s.history.back(ctx, before, first, s.query.Filter, limit, maxLooked)
+	return s.history.back(ctx, before, first, s.query.Filter, limit, maxScanned)
 }
 
-// join reads along from a place. What is not kept any more is read from the bus, until
-// the rest is kept.
-func (s *sender) join(ctx context.Context, at fanout.Place) (*fanout.Reader, error) {
+// join joins the hub at a position. Alerts that the hub does not keep are first read from
+// the bus.
+func (s *sender) join(ctx context.Context, at fanout.Position) (*fanout.Reader, error) {
 	for {
 		reader, err := s.hub.Join(ctx, s.query.Filter, at)
 		switch {
-		case errors.Is(err, fanout.ErrRenewed):
-			at = fanout.Place{Generation: s.hub.Now().Generation}
+		case errors.Is(err, fanout.ErrRecreated):
+			at = fanout.Position{Generation: s.hub.Snapshot().Generation}
 		case errors.Is(err, fanout.ErrOlder):
 			if at, err = s.approach(ctx, at); err != nil {
 				return nil, err
@@ -240,11 +239,11 @@ func (s *sender) join(ctx context.Context, at fanout.Place) (*fanout.Reader, err
 	}
 }
 
-// approach sends the next alerts after a place, up to those that are kept.
-func (s *sender) approach(ctx context.Context, at fanout.Place) (fanout.Place, error) {
-	now := s.hub.Now()
+// approach sends the next alerts after a position, up to those that the hub keeps.
+func (s *sender) approach(ctx context.Context, at fanout.Position) (fanout.Position, error) {
+	now := s.hub.Snapshot()
 	if now.Generation != at.Generation || at.Seq+1 >= now.From {
-		return at, nil // Join says so, or knows now
+		return at, nil // Join decides
 	}
 	events, next, err := s.span(ctx, at.Seq+1, now.From-1)
 	if err != nil {
@@ -255,15 +254,15 @@ func (s *sender) approach(ctx context.Context, at fanout.Place) (fanout.Place, e
 }
 
 func (s *sender) span(ctx context.Context, from, end uint64) ([]*fanout.Event, uint64, error) {
-	leave, err := s.history.enter(ctx)
+	release, err := s.history.acquire(ctx)
 	if err != nil {
 		return nil, from, err
 	}
-	defer leave()
+	defer release()
 	return s.history.from(ctx, from, end)
 }
 
-// deliver sends all that there is.
+// deliver sends everything that the reader can take.
 func (s *sender) deliver(ctx context.Context, reader *fanout.Reader) error {
 	for {
 		t, err := reader.Take(ctx)
@@ -293,7 +292,7 @@ func (s *sender) events(ctx context.Context, list []*fanout.Event) error {
 	return s.flush(ctx)
 }
 
-// flush sends what was put together.
+// flush writes the buffer.
 func (s *sender) flush(ctx context.Context) error {
 	if len(s.buf) == 0 {
 		return nil
@@ -309,13 +308,13 @@ func (s *sender) flush(ctx context.Context) error {
 	return err
 }
 
-// write sends a piece at once.
+// write writes and flushes bytes.
 func (s *sender) write(ctx context.Context, piece []byte) error {
-	if err := s.out.SetWriteDeadline(time.Now().Add(writeIn)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := s.out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("%w: %w", errReaderGone, err)
 	}
-	if s.life.Err() != nil { // the end may have set its own before that
-		_ = s.out.SetWriteDeadline(time.Now().Add(lastIn)) // as just now
+	if s.life.Err() != nil { // the shutdown may have set its deadline before
+		_ = s.out.SetWriteDeadline(time.Now().Add(graceTimeout)) // the same connection as above
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

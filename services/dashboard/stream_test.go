@@ -230,7 +230,7 @@ func TestLost(t *testing.T) {
 	want(t, "before", l.ids(t, 1), "1")
 	republish := func(to *jetstream.RePublish) {
 		t.Helper()
-		admin, err := bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleProvisioner, Server: b.server, Logger: quiet()})
+		admin, err := bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleProvisioner, Server: b.server, Logger: quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,8 +300,8 @@ func TestReadersBound(t *testing.T) {
 		listeners[i] = d.listen(t, "")
 	}
 	a := d.get(t, pathStream)
-	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "256 readers") {
-		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "the limit is 256") {
+		t.Errorf("answer = %d, %v, %s, want 503 with Retry-After and the limit", a.status, a.header, a.body)
 	}
 	b.raise(t, 20)
 	for i, l := range listeners {
@@ -345,7 +345,7 @@ func TestCluster(t *testing.T) {
 	}
 	rig := bustest.Cluster(t, 3)
 	rig.Provision(bus.Layout{Replicas: 3})
-	d := start(t, Config{Bus: rig.Config(bus.RoleDashboard), NoDesk: "not needed here"})
+	d := start(t, Config{Bus: rig.Config(bus.RoleDashboard), NoActions: "not needed here"})
 	d.awaitReady(t)
 	l := d.listen(t, "")
 	b := &testBus{detector: rig.Connect(bus.RoleDetector)}

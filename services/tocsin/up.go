@@ -262,9 +262,9 @@ func (u *up) dashboard(join bus.ConnConfig, registry *prometheus.Registry, ready
 	cfg.Registry, cfg.Ready = registry, ready
 	switch {
 	case u.server != nil:
-		cfg.Bus, cfg.Desk, cfg.Browser = join, &join, u.browser
-	case cfg.Desk == nil: // these credentials are for all services: the desk's are among them
-		cfg.Desk = &join
+		cfg.Bus, cfg.Actions, cfg.Browser = join, &join, u.browser
+	case cfg.Actions == nil: // these credentials are for all services
+		cfg.Actions = &join
 	}
 	return cfg
 }

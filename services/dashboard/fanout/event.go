@@ -1,9 +1,8 @@
-// Package fanout hands each alert to all who read along. The newest alerts are kept
-// once for all, with a bound, and each reader takes them from there at its own pace.
-// Who falls behind by more than is kept loses what has gone, is told how much that
-// was, and slows nobody.
+// Package fanout passes each alert to all readers. It keeps the newest alerts once, up to a
+// bound, and each reader takes them at its own pace. A reader that falls behind by more
+// than is kept misses alerts, learns how many, and delays no other reader.
 //
-// One loop owns it; what it shows to readers never changes. The package knows no HTTP
+// One loop owns the state, and readers see immutable snapshots. The package knows no HTTP
 // and no bus.
 package fanout
 
@@ -16,10 +15,10 @@ import (
 
 // Event is one alert, encoded once for all readers. It never changes.
 type Event struct {
-	// Seq is its place in the stream, Time the bus's stamp.
+	// Seq is its sequence in the stream, Time when the bus stored it.
 	Seq  uint64
 	Time time.Time
-	// Frame is what is written to a reader, Data the alert's JSON within it.
+	// Frame is the server-sent event that is written to readers, Data the alert's JSON in it.
 	Frame, Data []byte
 
 	App      string
@@ -27,23 +26,23 @@ type Event struct {
 	Severity alert.Severity
 }
 
-// Filter says which alerts a reader wants. The zero value wants all.
+// Filter selects the alerts that a reader wants. The zero value selects all.
 type Filter struct {
-	// Apps and Categories are exact; empty means all.
+	// Apps and Categories are matched exactly; empty means all.
 	Apps       []string
 	Categories []alert.Category
-	// MinRank is the least rank of the severity.
+	// MinRank is the minimum rank of the severity.
 	MinRank int
 }
 
-// Wants says whether the alert passes.
+// Wants reports whether an alert passes.
 func (f Filter) Wants(e *Event) bool {
 	return e.Severity.Rank() >= f.MinRank &&
 		(len(f.Categories) == 0 || slices.Contains(f.Categories, e.Category)) &&
 		(len(f.Apps) == 0 || slices.Contains(f.Apps, e.App))
 }
 
-// Wanted are those of a list that pass.
+// Wanted returns the alerts that pass.
 func (f Filter) Wanted(list []*Event) []*Event {
 	var wanted []*Event
 	for _, e := range list {

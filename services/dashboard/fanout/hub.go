@@ -8,51 +8,51 @@ import (
 )
 
 var (
-	// ErrEnded says that the hub has ended.
-	ErrEnded = errors.New("the stream of alerts has ended")
-	// ErrOlder says that what a reader wants begins before what is kept.
+	// ErrStopped is returned after the hub has stopped.
+	ErrStopped = errors.New("the stream of alerts has ended")
+	// ErrOlder is returned for a position before the alerts that are kept.
 	ErrOlder = errors.New("older than what is kept")
-	// ErrRenewed says that the place is one of another stream.
-	ErrRenewed = errors.New("the stream was made anew")
+	// ErrRecreated is returned for a position in another stream.
+	ErrRecreated = errors.New("the stream was recreated")
 )
 
-// Place is where a reader is.
-type Place struct {
-	// Generation tells streams apart that begin their sequences again.
+// Position is where a reader is in the stream.
+type Position struct {
+	// Generation counts the streams, each of which starts its sequences again.
 	Generation int
-	// Seq is the newest alert that it has.
+	// Seq is the newest alert that the reader has.
 	Seq uint64
 }
 
-// Now is what is there at a moment. It never changes.
-type Now struct {
-	Place
+// Snapshot is what the hub keeps at one moment. It never changes.
+type Snapshot struct {
+	Position
 	// From is the sequence from which on Events has every alert of the stream.
 	From   uint64
 	Events []*Event
 }
 
-// Hub is the loop and its readers.
+// Hub is the loop with its readers.
 type Hub struct {
-	calls chan func(*core)
-	ended chan struct{}
-	begun chan struct{}
-	// now is what the loop has there, for readers that keep up.
-	now    atomic.Pointer[Now]
-	bounds Bounds
-	// dropped is told how many alerts a reader was too slow for.
+	calls  chan func(*core)
+	ended  chan struct{}
+	loaded chan struct{}
+	// snapshot is the newest one, for readers that keep up.
+	snapshot atomic.Pointer[Snapshot]
+	bounds   Bounds
+	// dropped is called with the number of alerts that a slow reader missed.
 	dropped func(int)
 }
 
-// New makes a hub, which does nothing before Run. Dropped is told how many alerts a
-// reader was too slow for, from many goroutines at once; it may be nil.
+// New returns a hub, which does nothing before Run. It calls dropped, which may be nil, with
+// the number of alerts that a slow reader missed, from many goroutines at once.
 func New(bounds Bounds, dropped func(alerts int)) *Hub {
 	if dropped == nil {
 		dropped = func(int) {}
 	}
 	bounds.Events, bounds.Bytes = cmp.Or(bounds.Events, DefaultEvents), cmp.Or(bounds.Bytes, DefaultBytes)
-	h := &Hub{calls: make(chan func(*core)), ended: make(chan struct{}), begun: make(chan struct{}), bounds: bounds, dropped: dropped}
-	h.now.Store(&Now{})
+	h := &Hub{calls: make(chan func(*core)), ended: make(chan struct{}), loaded: make(chan struct{}), bounds: bounds, dropped: dropped}
+	h.snapshot.Store(&Snapshot{})
 	return h
 }
 
@@ -75,46 +75,46 @@ func (h *Hub) do(ctx context.Context, f func(*core)) error {
 	done := make(chan struct{})
 	select {
 	case h.calls <- func(c *core) { f(c); close(done) }:
-		<-done // the loop has taken it, and runs it at once
+		<-done // the loop runs it at once
 		return nil
 	case <-h.ended:
-		return ErrEnded
+		return ErrStopped
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// Begin says what the stream holds: the alerts from a sequence on, up to now. Called
-// again it is another stream, whose alerts are still to be told.
-func (h *Hub) Begin(ctx context.Context, from uint64, events []*Event) error {
+// Load sets the alerts that the stream holds from a sequence on. Another call is for
+// another stream, whose alerts follow by Publish.
+func (h *Hub) Load(ctx context.Context, from uint64, events []*Event) error {
 	return h.do(ctx, func(c *core) {
-		c.begin(from, events)
-		h.now.Store(c.now())
+		c.load(from, events)
+		h.snapshot.Store(c.snapshot())
 		if c.generation == 1 {
-			close(h.begun)
+			close(h.loaded)
 		}
 	})
 }
 
-// Begun is closed once the stream's past is there.
-func (h *Hub) Begun() <-chan struct{} { return h.begun }
+// Loaded is closed after the first Load.
+func (h *Hub) Loaded() <-chan struct{} { return h.loaded }
 
-// Tell hands the next alerts to every reader. At is the place of the last message,
-// also where that was no alert. It waits for no reader.
-func (h *Hub) Tell(ctx context.Context, at uint64, events []*Event) error {
+// Publish passes the next alerts to every reader, and waits for none. At is the sequence of
+// the last message, even if that was not an alert.
+func (h *Hub) Publish(ctx context.Context, at uint64, events []*Event) error {
 	return h.do(ctx, func(c *core) {
 		c.add(at, events)
-		h.now.Store(c.now())
+		h.snapshot.Store(c.snapshot())
 		c.wake(events)
 	})
 }
 
-// Now is what is there.
-func (h *Hub) Now() *Now { return h.now.Load() }
+// Snapshot returns what the hub keeps now.
+func (h *Hub) Snapshot() *Snapshot { return h.snapshot.Load() }
 
-// Join adds a reader that has all up to a place. The error is ErrOlder or ErrRenewed
-// where the place is none to begin from. A reader that has joined has to leave.
-func (h *Hub) Join(ctx context.Context, filter Filter, at Place) (r *Reader, err error) {
+// Join adds a reader that has everything up to a position. Its error is [ErrOlder] or
+// [ErrRecreated] if it can't continue from there. The caller must call Leave.
+func (h *Hub) Join(ctx context.Context, filter Filter, at Position) (r *Reader, err error) {
 	doErr := h.do(ctx, func(c *core) { r, err = c.join(filter, at) })
 	if r != nil {
 		r.hub = h
@@ -122,69 +122,69 @@ func (h *Hub) Join(ctx context.Context, filter Filter, at Place) (r *Reader, err
 	return r, errors.Join(doErr, err)
 }
 
-// Leave takes a reader out.
+// Leave removes a reader.
 func (h *Hub) Leave(r *Reader) {
-	_ = h.do(context.Background(), func(c *core) { delete(c.readers, r) }) // of an ended hub it is no reader any more
+	_ = h.do(context.Background(), func(c *core) { delete(c.readers, r) }) // a stopped hub has no readers
 }
 
-// core is what the loop owns.
+// core is the state of the loop.
 type core struct {
 	generation int
 	at         uint64
-	past       past
+	backlog    backlog
 	readers    map[*Reader]struct{}
 }
 
 func newCore(bounds Bounds) *core {
-	return &core{past: past{bounds: bounds}, readers: map[*Reader]struct{}{}}
+	return &core{backlog: backlog{bounds: bounds}, readers: map[*Reader]struct{}{}}
 }
 
-func (c *core) begin(from uint64, events []*Event) {
+func (c *core) load(from uint64, events []*Event) {
 	c.generation++
-	c.past, c.at = past{bounds: c.past.bounds, from: from}, max(from, 1)-1
+	c.backlog, c.at = backlog{bounds: c.backlog.bounds, from: from}, max(from, 1)-1
 	for _, e := range events {
-		c.past.add(e)
+		c.backlog.add(e)
 		c.at = e.Seq
 	}
 }
 
-func (c *core) now() *Now {
-	return &Now{Place: Place{c.generation, c.at}, From: c.past.from, Events: c.past.events}
+func (c *core) snapshot() *Snapshot {
+	return &Snapshot{Position: Position{c.generation, c.at}, From: c.backlog.from, Events: c.backlog.events}
 }
 
 func (c *core) add(at uint64, events []*Event) {
 	for _, e := range events {
-		c.past.add(e)
+		c.backlog.add(e)
 	}
 	c.at = at
 }
 
-// wake tells the readers that want any of it.
+// wake notifies the readers that want any of the events.
 func (c *core) wake(events []*Event) {
 	for r := range c.readers {
-		before := r.told
+		before := r.published
 		for _, e := range events {
 			if r.filter.Wants(e) {
-				r.told++
+				r.published++
 			}
 		}
-		if r.told > before {
-			r.rouse()
+		if r.published > before {
+			r.notify()
 		}
 	}
 }
 
-func (c *core) join(filter Filter, at Place) (*Reader, error) {
+func (c *core) join(filter Filter, at Position) (*Reader, error) {
 	if at.Generation != c.generation {
-		return nil, ErrRenewed
+		return nil, ErrRecreated
 	}
-	if at.Seq+1 < c.past.from {
+	if at.Seq+1 < c.backlog.from {
 		return nil, ErrOlder
 	}
 	r := &Reader{filter: filter, at: at, wake: make(chan struct{}, 1)}
-	r.told = uint64(len(filter.Wanted(after(c.past.events, at.Seq))))
-	if r.told > 0 {
-		r.rouse()
+	r.published = uint64(len(filter.Wanted(after(c.backlog.events, at.Seq))))
+	if r.published > 0 {
+		r.notify()
 	}
 	c.readers[r] = struct{}{}
 	return r, nil

@@ -70,14 +70,14 @@ func running(t *testing.T, from uint64, past []*Event) (*Hub, *atomic.Int64) {
 	var run sync.WaitGroup
 	run.Go(func() { h.Run(ctx) })
 	t.Cleanup(func() { end(); run.Wait() })
-	if err := h.Begin(ctx, from, past); err != nil {
+	if err := h.Load(ctx, from, past); err != nil {
 		t.Fatal(err)
 	}
 	return h, &dropped
 }
 
 func tell(t interface{ Fatal(...any) }, h *Hub, from, to uint64) {
-	if err := h.Tell(context.Background(), to, events(from, to)); err != nil {
+	if err := h.Publish(context.Background(), to, events(from, to)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -88,16 +88,16 @@ func TestJoin(t *testing.T) {
 	h, _ := running(t, 11, events(11, 20))
 	for _, tt := range []struct {
 		name  string
-		at    Place
+		at    Position
 		since string
 		err   error
 	}{
-		{"at the end", Place{1, 20}, "", nil},
-		{"behind", Place{1, 17}, "18 19 20", nil},
-		{"at the beginning of what is kept", Place{1, 10}, span(11, 20), nil},
-		{"before that", Place{1, 9}, "", ErrOlder},
-		{"beyond the end", Place{1, 99}, "", nil},
-		{"of another stream", Place{2, 17}, "", ErrRenewed},
+		{"at the end", Position{1, 20}, "", nil},
+		{"behind", Position{1, 17}, "18 19 20", nil},
+		{"at the beginning of what is kept", Position{1, 10}, span(11, 20), nil},
+		{"before that", Position{1, 9}, "", ErrOlder},
+		{"beyond the end", Position{1, 99}, "", nil},
+		{"of another stream", Position{2, 17}, "", ErrRecreated},
 	} {
 		r, err := h.Join(t.Context(), Filter{}, tt.at)
 		if !errors.Is(err, tt.err) || (r == nil) != (err != nil) {
@@ -121,11 +121,11 @@ func TestJoin(t *testing.T) {
 func TestSlow(t *testing.T) {
 	h, dropped := running(t, 1, nil)
 	ci := Filter{Categories: []alert.Category{alert.CI}}
-	slow, err := h.Join(t.Context(), ci, Place{1, 0})
+	slow, err := h.Join(t.Context(), ci, Position{1, 0})
 	if err != nil {
 		t.Fatal(err)
 	}
-	none, err := h.Join(t.Context(), Filter{Apps: []string{"other"}}, Place{1, 0})
+	none, err := h.Join(t.Context(), Filter{Apps: []string{"other"}}, Position{1, 0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestSlow(t *testing.T) {
 	}
 	unwanted := event(11)
 	unwanted.Category = alert.Security
-	if err := h.Tell(t.Context(), 11, []*Event{unwanted}); err != nil {
+	if err := h.Publish(t.Context(), 11, []*Event{unwanted}); err != nil {
 		t.Fatal(err)
 	}
 	tell(t, h, 12, 12+DefaultEvents+4)
@@ -154,7 +154,7 @@ func TestSlow(t *testing.T) {
 // TestRenewed: a reader goes on with another stream from its beginning.
 func TestRenewed(t *testing.T) {
 	h, _ := running(t, 1, events(1, 20))
-	r, err := h.Join(t.Context(), Filter{}, Place{1, 18})
+	r, err := h.Join(t.Context(), Filter{}, Position{1, 18})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestRenewed(t *testing.T) {
 		t.Error(got)
 	}
 	tell(t, h, 21, 22)
-	if err := h.Begin(t.Context(), 1, nil); err != nil {
+	if err := h.Load(t.Context(), 1, nil); err != nil {
 		t.Fatal(err)
 	}
 	tell(t, h, 1, 3)
@@ -186,7 +186,7 @@ func TestTaken(t *testing.T) {
 		"largest": {[]*Event{{Seq: 1, Frame: make([]byte, 2*takenBytes)}, {Seq: 2, Frame: make([]byte, 2*takenBytes)}}, "1 1"},
 	} {
 		h, _ := running(t, 1, tt.past)
-		r, err := h.Join(t.Context(), Filter{}, Place{1, 0})
+		r, err := h.Join(t.Context(), Filter{}, Position{1, 0})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,11 +208,11 @@ func TestTaken(t *testing.T) {
 // it is whole. What was handed out stays as it is.
 func TestPast(t *testing.T) {
 	c := newCore(Bounds{DefaultEvents, DefaultBytes})
-	c.begin(1, nil)
+	c.load(1, nil)
 	c.add(10, events(1, 10))
-	early := c.now()
+	early := c.snapshot()
 	c.add(DefaultEvents+10, events(11, DefaultEvents+10))
-	now := c.now()
+	now := c.snapshot()
 	if len(now.Events) != DefaultEvents || now.From != 11 || now.Seq != DefaultEvents+10 || now.Events[0].Seq != 11 {
 		t.Errorf("%d from %d, at %d", len(now.Events), now.From, now.Seq)
 	}
@@ -222,15 +222,15 @@ func TestPast(t *testing.T) {
 	large := event(5000)
 	large.Frame = make([]byte, DefaultBytes-10)
 	c.add(5000, []*Event{large})
-	if now = c.now(); len(now.Events) != 3 || now.From != DefaultEvents+9 {
+	if now = c.snapshot(); len(now.Events) != 3 || now.From != DefaultEvents+9 {
 		t.Errorf("%d from %d", len(now.Events), now.From)
 	}
 	c.add(5001, nil) // no alert
-	if now = c.now(); now.Seq != 5001 {
+	if now = c.snapshot(); now.Seq != 5001 {
 		t.Errorf("at %d", now.Seq)
 	}
-	c.begin(1, nil)
-	if now = c.now(); len(now.Events) != 0 || now.Seq != 0 || now.Generation != 2 {
+	c.load(1, nil)
+	if now = c.snapshot(); len(now.Events) != 0 || now.Seq != 0 || now.Generation != 2 {
 		t.Errorf("%+v", now)
 	}
 }
@@ -287,7 +287,7 @@ func TestReaders(t *testing.T) {
 				for seq := at + 1; seq <= at+n; seq++ {
 					list = append(list, kind(seq))
 				}
-				if err := h.Tell(context.Background(), at+n, list); err != nil {
+				if err := h.Publish(context.Background(), at+n, list); err != nil {
 					rt.Fatal(err)
 				}
 				at += n
@@ -300,7 +300,7 @@ func TestReaders(t *testing.T) {
 					f.Apps = []string{"even"}
 				}
 				var err error
-				if r.Reader, err = h.Join(context.Background(), f, Place{1, place}); errors.Is(err, ErrOlder) && place+1 < h.Now().From {
+				if r.Reader, err = h.Join(context.Background(), f, Position{1, place}); errors.Is(err, ErrOlder) && place+1 < h.Snapshot().From {
 					return
 				}
 				if err != nil {
@@ -344,15 +344,15 @@ func TestHub(t *testing.T) {
 		var running sync.WaitGroup
 		running.Go(func() { h.Run(ctx) })
 		select {
-		case <-h.Begun():
+		case <-h.Loaded():
 			t.Error("it has not begun")
 		default:
 		}
-		if err := h.Begin(ctx, 1, events(1, 3)); err != nil {
+		if err := h.Load(ctx, 1, events(1, 3)); err != nil {
 			t.Fatal(err)
 		}
-		<-h.Begun()
-		r, err := h.Join(ctx, Filter{}, Place{1, 2})
+		<-h.Loaded()
+		r, err := h.Join(ctx, Filter{}, Position{1, 2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -371,15 +371,15 @@ func TestHub(t *testing.T) {
 		if len(r.wake) != 0 {
 			t.Error("who has left is woken")
 		}
-		if err := h.Begin(ctx, 1, nil); err != nil { // another stream
+		if err := h.Load(ctx, 1, nil); err != nil { // another stream
 			t.Error(err)
 		}
-		if _, err := h.Join(ctx, Filter{}, Place{1, 5}); !errors.Is(err, ErrRenewed) {
+		if _, err := h.Join(ctx, Filter{}, Position{1, 5}); !errors.Is(err, ErrRecreated) {
 			t.Error(err)
 		}
 		end()
 		running.Wait()
-		if _, err := h.Join(t.Context(), Filter{}, Place{}); !errors.Is(err, ErrEnded) {
+		if _, err := h.Join(t.Context(), Filter{}, Position{}); !errors.Is(err, ErrStopped) {
 			t.Error(err)
 		}
 		h.Leave(r)
@@ -392,7 +392,7 @@ func TestHubIsBusy(t *testing.T) {
 		h := New(Bounds{}, nil) // nobody runs it
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := h.Tell(ctx, 1, nil); !errors.Is(err, context.DeadlineExceeded) {
+		if err := h.Publish(ctx, 1, nil); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error(err)
 		}
 	})
@@ -406,11 +406,11 @@ func BenchmarkTell(b *testing.B) {
 	defer running.Wait()
 	defer end()
 	running.Go(func() { h.Run(ctx) })
-	if err := h.Begin(ctx, 1, nil); err != nil {
+	if err := h.Load(ctx, 1, nil); err != nil {
 		b.Fatal(err)
 	}
 	for range 200 {
-		r, err := h.Join(ctx, Filter{}, Place{1, 0})
+		r, err := h.Join(ctx, Filter{}, Position{1, 0})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -432,7 +432,7 @@ func BenchmarkTell(b *testing.B) {
 	seq := uint64(0)
 	for b.Loop() {
 		seq++
-		if err := h.Tell(ctx, seq, []*Event{event(seq)}); err != nil {
+		if err := h.Publish(ctx, seq, []*Event{event(seq)}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -2,79 +2,75 @@ package fanout
 
 import "context"
 
-// Bounds of what a reader takes at once, so that one that is stuck holds little that
-// nobody else does.
+// Bounds of what a reader takes at once, so that a blocked reader holds little memory of its
+// own.
 const (
 	takenEvents = 64
 	takenBytes  = 256 << 10
 )
 
-// Reader is one who reads along. It is for one goroutine; the loop owns what is said
-// to be its.
+// Reader is one reader of the alerts, for one goroutine. Only the loop accesses published.
 type Reader struct {
 	hub    *Hub
 	filter Filter
 	wake   chan struct{}
-	// told is how many alerts it wants that were told since it joined, or that it came
-	// for. The loop owns it.
-	told uint64
-	// taken is how many of those it has taken, or knows that it will not get, and at
-	// up to where.
+	// published counts the alerts that it wants, since its position when it joined.
+	published uint64
+	// taken counts those of them that it has taken or missed, up to the position at.
 	taken uint64
-	at    Place
+	at    Position
 }
 
-// rouse says that there is something to take. It is remembered once.
-func (r *Reader) rouse() {
+// notify signals that there is something to take. Signals do not add up.
+func (r *Reader) notify() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Wake signals that there is something to take.
+// Wake receives when there is something to take.
 func (r *Reader) Wake() <-chan struct{} { return r.wake }
 
-// Taken is what a reader takes at once.
+// Taken is the result of Take.
 type Taken struct {
-	// Dropped is how many alerts it did not get, before Events: it was too slow.
+	// Dropped is how many alerts the reader missed before Events, because it was too slow.
 	Dropped int
 	Events  []*Event
-	// More says that there is more to take.
+	// More reports that there is more to take.
 	More bool
 }
 
-// Take returns what came since the last time, in order. A reader that is behind by
-// more than is kept learns how much it lost.
+// Take returns the next alerts in order, and how many the reader has missed.
 func (r *Reader) Take(ctx context.Context) (t Taken, err error) {
-	now := r.hub.now.Load()
-	if now.Generation != r.at.Generation || r.at.Seq+1 < now.From {
-		var told uint64
-		err := r.hub.do(ctx, func(c *core) { now, told = c.now(), r.told })
+	snapshot := r.hub.snapshot.Load()
+	if snapshot.Generation != r.at.Generation || r.at.Seq+1 < snapshot.From {
+		var published uint64
+		err := r.hub.do(ctx, func(c *core) { snapshot, published = c.snapshot(), r.published })
 		if err != nil {
 			return t, err
 		}
-		t.Dropped = r.skip(now, told)
+		t.Dropped = r.skip(snapshot, published)
 		r.hub.dropped(t.Dropped)
 	}
-	t.Events, t.More = r.next(now)
+	t.Events, t.More = r.next(snapshot)
 	return t, nil
 }
 
-// skip goes to the beginning of what is kept, at a moment when so many were told, and
-// returns how many it wanted that are not there any more.
-func (r *Reader) skip(now *Now, told uint64) int {
-	r.at = Place{now.Generation, max(now.From, 1) - 1}
-	left := uint64(len(r.filter.Wanted(now.Events)))
-	lost := told - r.taken - left
+// skip moves to the first alert that is kept, given how many were published, and returns
+// how many wanted alerts are gone.
+func (r *Reader) skip(snapshot *Snapshot, published uint64) int {
+	r.at = Position{snapshot.Generation, max(snapshot.From, 1) - 1}
+	left := uint64(len(r.filter.Wanted(snapshot.Events)))
+	lost := published - r.taken - left
 	r.taken += lost
 	return int(lost)
 }
 
-// next are the next ones that it wants.
-func (r *Reader) next(now *Now) (events []*Event, more bool) {
+// next returns the next alerts that the reader wants.
+func (r *Reader) next(snapshot *Snapshot) (events []*Event, more bool) {
 	bytes := 0
-	for _, e := range after(now.Events, r.at.Seq) {
+	for _, e := range after(snapshot.Events, r.at.Seq) {
 		if !r.filter.Wants(e) {
 			continue
 		}
@@ -85,7 +81,7 @@ func (r *Reader) next(now *Now) (events []*Event, more bool) {
 		}
 		events, bytes = append(events, e), bytes+len(e.Frame)
 	}
-	r.at.Seq = max(r.at.Seq, now.Seq)
+	r.at.Seq = max(r.at.Seq, snapshot.Seq)
 	r.taken += uint64(len(events))
 	return events, false
 }

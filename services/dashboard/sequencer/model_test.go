@@ -10,37 +10,37 @@ import (
 	"github.com/tocsin-bus/tocsin/services/dashboard/sequencer"
 )
 
-// stream is a stream as its servers have it: what it holds, and what was ever in it.
-type stream struct{ held, ever []sequencer.Mark }
+// stream is a stream as its servers have it: what it holds now, and what it ever held.
+type stream struct{ held, ever []sequencer.Stamp }
 
-// from is what a replica answers from a sequence on that lacks the newest.
-func (s *stream) from(seq uint64, limit, lag int) (marks []sequencer.Mark) {
+// from returns what a replica that lacks the newest lag messages answers from a sequence on.
+func (s *stream) from(seq uint64, limit, lag int) (stamps []sequencer.Stamp) {
 	for _, m := range s.held[:max(len(s.held)-lag, 0)] {
-		if m.Seq >= seq && len(marks) < limit {
-			marks = append(marks, m)
+		if m.Seq >= seq && len(stamps) < limit {
+			stamps = append(stamps, m)
 		}
 	}
-	return marks
+	return stamps
 }
 
-func (s *stream) last(lag int) (sequencer.Mark, bool) {
+func (s *stream) last(lag int) (sequencer.Stamp, bool) {
 	held := s.held[:max(len(s.held)-lag, 0)]
 	if len(held) == 0 {
-		return sequencer.Mark{}, false
+		return sequencer.Stamp{}, false
 	}
 	return held[len(held)-1], true
 }
 
-// world is a bus on which anything may happen, and one reader of it.
+// world is a bus on which anything may happen, with one reader.
 type world struct {
 	t       *rapid.T
 	now     time.Time
 	streams []*stream
-	// live is what was published and has not arrived, and connected whether it can.
-	live      []sequencer.Mark
+	// live has the published messages that have not arrived; connected reports whether they can.
+	live      []sequencer.Stamp
 	connected bool
-	tape      sequencer.Tape
-	told      []sequencer.Mark
+	sequencer sequencer.Sequencer
+	delivered []sequencer.Stamp
 }
 
 const batch = 4
@@ -50,53 +50,53 @@ func (w *world) stream() *stream { return w.streams[len(w.streams)-1] }
 func (w *world) publish() {
 	s := w.stream()
 	w.now = w.now.Add(time.Millisecond)
-	m := sequencer.Mark{Seq: uint64(len(s.ever)) + 1, Time: w.now}
+	m := sequencer.Stamp{Seq: uint64(len(s.ever)) + 1, Time: w.now}
 	s.held, s.ever = append(s.held, m), append(s.ever, m)
 	if w.connected {
 		w.live = append(w.live, m)
 	}
 }
 
-func (w *world) hear() {
+func (w *world) receive() {
 	if len(w.live) == 0 {
 		return
 	}
 	m := w.live[0]
 	w.live = w.live[1:]
-	if w.tape.Heard(m) {
-		w.told = append(w.told, m)
+	if w.sequencer.Published(m) {
+		w.delivered = append(w.delivered, m)
 	}
 }
 
-// read does what the reader does where something is wanted: one round.
+// read does one round of what the reader does while something is wanted.
 func (w *world) read(lag int) {
-	from, wanted := w.tape.Want()
+	from, wanted := w.sequencer.Wanted()
 	if !wanted || !w.connected {
 		return
 	}
-	marks := w.stream().from(from, batch, lag)
-	tell, outcome := w.tape.Read(marks, len(marks) == batch)
-	w.told = append(w.told, marks[tell:]...)
+	stamps := w.stream().from(from, batch, lag)
+	first, outcome := w.sequencer.Read(stamps, len(stamps) == batch)
+	w.delivered = append(w.delivered, stamps[first:]...)
 	if outcome == sequencer.Empty {
-		w.tape.End(w.stream().last(lag))
+		w.sequencer.ReadEmpty(w.stream().last(lag))
 	}
 }
 
-// check fails where something was told twice, in another order, or too early: of
-// each stream an unbroken stretch is told, and of each after the first from its
-// beginning on. What the stream itself dropped may be missing.
+// check fails if something was delivered twice, out of order or too early. Each stream is
+// delivered without a gap, and each after the first from its beginning; only what the
+// stream itself dropped may be missing.
 func (w *world) check(whole bool) {
-	rest := w.told
+	rest := w.delivered
 	for i, s := range w.streams {
-		var of []sequencer.Mark
+		var ofStream []sequencer.Stamp
 		for len(rest) > 0 && slices.Contains(s.ever, rest[0]) {
-			of, rest = append(of, rest[0]), rest[1:]
+			ofStream, rest = append(ofStream, rest[0]), rest[1:]
 		}
 		last := uint64(0)
-		for _, m := range of {
+		for _, m := range ofStream {
 			for seq := last + 1; seq < m.Seq; seq++ {
 				if slices.Contains(s.held, s.ever[seq-1]) {
-					w.t.Fatalf("stream %d: %d is not told, and %d is", i, seq, m.Seq)
+					w.t.Fatalf("stream %d: %d is not delivered, and %d is", i, seq, m.Seq)
 				}
 			}
 			if m.Seq <= last {
@@ -108,25 +108,25 @@ func (w *world) check(whole bool) {
 			continue
 		}
 		if end, found := s.last(0); found && last != end.Seq {
-			w.t.Fatalf("the end is %d, and told is %d", end.Seq, last)
+			w.t.Fatalf("delivered up to %[2]d, want up to the end, %[1]d", end.Seq, last)
 		}
 	}
 	if len(rest) > 0 {
-		w.t.Fatalf("told twice, or out of order: %v", rest)
+		w.t.Fatalf("delivered twice, or out of order: %v", rest)
 	}
 }
 
-// TestTape: whatever happens, every alert is told once and in order.
-func TestTape(t *testing.T) {
+// TestSequencer delivers every alert once and in order, whatever happens.
+func TestSequencer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{t: t, now: noon, streams: []*stream{{}}, connected: true}
 		t.Repeat(map[string]func(*rapid.T){
 			"publish": func(*rapid.T) { w.publish() },
-			"hear":    func(*rapid.T) { w.hear() },
-			"hear again": func(t *rapid.T) {
+			"receive": func(*rapid.T) { w.receive() },
+			"publish again": func(t *rapid.T) {
 				if n := len(w.stream().ever); n > 0 && w.connected && len(w.live) == 0 && len(w.streams) == 1 {
-					if m := w.stream().ever[rapid.IntRange(0, n-1).Draw(t, "which")]; m.Seq <= w.tape.At().Seq && w.tape.Heard(m) {
-						t.Fatalf("%d is told twice", m.Seq)
+					if m := w.stream().ever[rapid.IntRange(0, n-1).Draw(t, "which")]; m.Seq <= w.sequencer.Delivered().Seq && w.sequencer.Published(m) {
+						t.Fatalf("%d is delivered twice", m.Seq)
 					}
 				}
 			},
@@ -138,21 +138,21 @@ func TestTape(t *testing.T) {
 			"read": func(t *rapid.T) { w.read(rapid.IntRange(0, 3).Draw(t, "lag")) },
 			"check": func(t *rapid.T) {
 				if w.connected {
-					w.tape.Checked(w.stream().last(rapid.IntRange(0, 3).Draw(t, "lag")))
+					w.sequencer.CheckEnd(w.stream().last(rapid.IntRange(0, 3).Draw(t, "lag")))
 				}
 			},
 			"disconnect": func(*rapid.T) { w.connected, w.live = false, nil },
 			"connect": func(*rapid.T) {
 				if !w.connected {
 					w.connected = true
-					w.tape.Doubt()
+					w.sequencer.Suspect()
 				}
 			},
 			"drop": func(t *rapid.T) { // the oldest, as a stream does at its limit
 				s := w.stream()
 				s.held = s.held[rapid.IntRange(0, len(s.held)).Draw(t, "how many"):]
 			},
-			"renew": func(*rapid.T) { // only while nobody is connected: a bus that starts anew
+			"recreate": func(*rapid.T) { // only while disconnected: a bus that restarts without its store
 				if !w.connected {
 					w.streams = append(w.streams, &stream{})
 				}
@@ -161,23 +161,23 @@ func TestTape(t *testing.T) {
 		})
 		if !w.connected {
 			w.connected = true
-			w.tape.Doubt()
+			w.sequencer.Suspect()
 		}
 		for len(w.live) > 0 {
-			w.hear()
+			w.receive()
 		}
-		w.tape.Checked(w.stream().last(0))
+		w.sequencer.CheckEnd(w.stream().last(0))
 		for range 1000 {
-			if _, wanted := w.tape.Want(); !wanted {
+			if _, wanted := w.sequencer.Wanted(); !wanted {
 				break
 			}
 			w.read(0)
 			if _, found := w.stream().last(0); !found { // all was dropped before it was read
-				w.tape.GiveUp()
+				w.sequencer.Skip()
 			}
 		}
-		if _, wanted := w.tape.Want(); wanted {
-			t.Fatal("it never has enough")
+		if _, wanted := w.sequencer.Wanted(); wanted {
+			t.Fatal("it still wants messages after 1000 reads")
 		}
 		w.check(true)
 	})

@@ -1,0 +1,167 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/display"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
+	"github.com/tocsin-bus/tocsin/shared/presence"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+	"github.com/tocsin-bus/tocsin/shared/silence"
+)
+
+// Bounds of the requests of people.
+const (
+	// maxActions is how many requests run on the bus at a time; others wait.
+	maxActions = 16
+	// actionTimeout bounds one request, including the wait.
+	actionTimeout = 5 * time.Second
+	// healthWait is how long services may take to report their health, and healthFor how
+	// long the result is cached.
+	healthWait = 500 * time.Millisecond
+	healthFor  = 2 * time.Second
+)
+
+// actions runs the requests of people on the bus, as [bus.RoleGateway] may.
+type actions struct {
+	// cfg is nil where requests are not possible, and disabled then says why.
+	cfg      *bus.Config
+	disabled string
+
+	mask   *redact.Engine
+	who    presence.Config
+	state  func() query.Health
+	conn   atomic.Pointer[bus.Session]
+	slots  chan struct{}
+	health healthCache
+	log    *slog.Logger
+}
+
+func newActions(cfg Config, mask *redact.Engine, state func() query.Health) *actions {
+	return &actions{
+		cfg: cfg.Actions, disabled: cfg.NoActions, mask: mask, state: state,
+		who:   presence.Identify(string(bus.RoleDashboard), cfg.Version, cfg.Logger),
+		slots: make(chan struct{}, maxActions), log: cfg.Logger,
+	}
+}
+
+func (a *actions) enabled() bool { return a.cfg != nil }
+
+// run connects, and answers health queries on the bus, until ctx ends.
+func (a *actions) run(ctx context.Context) error {
+	for a.enabled() && ctx.Err() == nil {
+		if err := a.runOnce(ctx); err != nil {
+			a.log.Warn("reconnecting to the bus for actions", "error", err)
+		}
+		pause(ctx, reconnectPause)
+	}
+	return nil
+}
+
+func (a *actions) runOnce(ctx context.Context) error {
+	c, err := bus.Connect(ctx, *a.cfg)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	a.conn.Store(c)
+	return presence.Serve(ctx, c, a.who, a.state)
+}
+
+// with calls do with the session, within actionTimeout and the bound of maxActions.
+func (a *actions) with(ctx context.Context, do func(context.Context, *bus.Session) (any, error)) (any, error) {
+	if !a.enabled() {
+		return nil, httpserve.Refuse(http.StatusServiceUnavailable, a.disabled)
+	}
+	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
+	defer cancel()
+	select {
+	case a.slots <- struct{}{}:
+		defer func() { <-a.slots }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	c := a.conn.Load()
+	switch {
+	case c == nil:
+		return nil, bus.ErrUnreachable
+	case !c.Connected():
+		return nil, errors.Join(bus.ErrUnreachable, c.Why())
+	}
+	value, err := do(ctx, c)
+	if err != nil && !c.Connected() {
+		return nil, bus.ErrUnreachable
+	}
+	return value, err
+}
+
+// silences returns the store of silences and acknowledgements.
+func (a *actions) silences(c *bus.Session) silence.Store { return silence.NewStore(c, a.mask, a.log) }
+
+// ask queries the detector, and returns its answer, cleaned for the page.
+func (a *actions) ask(ctx context.Context, subject string, question any) (any, error) {
+	return a.with(ctx, func(ctx context.Context, c *bus.Session) (any, error) {
+		data, err := bus.Ask(ctx, c, subject, question)
+		if err != nil {
+			return nil, detectorError(err)
+		}
+		return shown(data)
+	})
+}
+
+// detectorError words an error of the detector for people.
+func detectorError(err error) error {
+	var no *bus.RefusedError
+	switch {
+	case errors.As(err, &no) && no.Code == "400":
+		return httpserve.Refuse(http.StatusBadRequest, no.Text)
+	case errors.Is(err, bus.ErrNoAnswer):
+		return httpserve.Refuse(http.StatusServiceUnavailable, "the detector does not answer: run tocsin doctor").Retry(httpserve.RetryAfter)
+	}
+	return err
+}
+
+// shown decodes JSON and cleans every text in it.
+func shown(data []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	var value any
+	if err := dec.Decode(&value); err != nil {
+		return nil, fmt.Errorf("decode the answer: %w", err)
+	}
+	return display.PageValue(value), nil
+}
+
+// healthCache has the last health of the services. Its lock makes concurrent requests share
+// one query.
+type healthCache struct {
+	mu  sync.Mutex
+	at  time.Time
+	all []query.Health
+	err error
+}
+
+// healths returns the health that all services on the bus report.
+func (a *actions) healths(ctx context.Context, c *bus.Session) ([]query.Health, error) {
+	h := &a.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.at) < healthFor && h.err == nil {
+		return h.all, nil
+	}
+	// Not cancelled with the first request: all that wait use the result.
+	h.all, h.err = presence.Collect(context.WithoutCancel(ctx), c, healthWait)
+	h.at = time.Now()
+	return h.all, h.err
+}

@@ -1,0 +1,384 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
+	"github.com/tocsin-bus/tocsin/services/dashboard/sequencer"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+)
+
+// Bounds of following the alerts.
+const (
+	// liveQueue is how many live alerts are queued. More are dropped, and read from the
+	// stream later.
+	liveQueue = 4096
+	// liveBatch is how many are published to readers at once.
+	liveBatch = 256
+	// loadLimit is how many of the newest alerts are read at the start.
+	loadLimit = 1000
+	// readBatch is how many alerts one request reads, readTimeout bounds the request.
+	readBatch   = 500
+	readTimeout = 2 * time.Second
+	// checkEvery is how often the end of the stream is checked, because live messages may
+	// be lost between servers without notice.
+	checkEvery = 2 * time.Second
+	// laggingRetry and failedRetry are the pauses before the stream is read again.
+	laggingRetry = 20 * time.Millisecond
+	failedRetry  = 250 * time.Millisecond
+	// catchUpPiece and catchUpBytes bound how many missed alerts are published at once,
+	// far less than is kept for readers, and catchUpPause is the pause between.
+	catchUpPiece = 256
+	catchUpBytes = 1 << 20
+	catchUpPause = 5 * time.Millisecond
+	// lagTimeout is how long a replica may lag until the alerts that it lacks count as
+	// purged.
+	lagTimeout = 5 * time.Second
+	// reconnectPause is the pause before a new connection replaces one that was closed for
+	// good.
+	reconnectPause = 200 * time.Millisecond
+	// graceTimeout bounds reading the last alerts at shutdown, and writing them to a reader.
+	graceTimeout = 500 * time.Millisecond
+)
+
+var (
+	// errNotLoaded is returned before the alerts were read.
+	errNotLoaded = errors.New("the alerts are not read yet")
+)
+
+// feed reads the alerts as [bus.RoleDashboard] may: it subscribes to the live alerts, and
+// reads the stream ALERTS by sequence where something is missing. It creates no consumer.
+// Its loop owns the sequencer.
+type feed struct {
+	cfg     bus.Config
+	hub     *fanout.Hub
+	mask    *redact.Engine
+	metrics *metrics
+	log     *slog.Logger
+
+	conn atomic.Pointer[bus.Session]
+	// state is why alerts can't be read now, or nil.
+	state atomic.Pointer[error]
+
+	sequencer sequencer.Sequencer
+	// loaded reports whether the newest alerts were read.
+	loaded bool
+	// retry fires when the stream has to be read again. Published alerts can't be read since
+	// stuckSince.
+	retry      *time.Timer
+	stuckSince time.Time
+}
+
+func newFeed(cfg bus.Config, hub *fanout.Hub, mask *redact.Engine, m *metrics, log *slog.Logger) *feed {
+	f := &feed{cfg: cfg, hub: hub, mask: mask, metrics: m, log: log, retry: time.NewTimer(0)}
+	f.setState(errNotLoaded)
+	return f
+}
+
+// ready returns why alerts do not arrive, or nil.
+func (f *feed) ready() error {
+	if c := f.conn.Load(); c == nil || !c.Connected() {
+		if c != nil && c.Why() != nil {
+			return c.Why()
+		}
+		return bus.ErrUnreachable
+	}
+	return *f.state.Load()
+}
+
+func (f *feed) setState(err error) { f.state.Store(&err) }
+
+// run reads and publishes alerts until ctx ends, and then those that are stored and not
+// published yet, for at most graceTimeout. It aborts when life ends.
+func (f *feed) run(ctx, life context.Context) error {
+	work, cancel := context.WithCancel(life)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		pause(work, graceTimeout)
+		cancel()
+	})()
+	for ctx.Err() == nil {
+		if err := f.runOnce(ctx, work); err != nil {
+			f.log.Warn("reconnecting to the bus", "error", err)
+		}
+		pause(ctx, reconnectPause)
+	}
+	return nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+func (f *feed) runOnce(ctx, work context.Context) error {
+	c, err := bus.Connect(ctx, f.cfg)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	live := make(chan *nats.Msg, liveQueue)
+	if _, err := c.NC.ChanSubscribe(bus.AllLiveAlerts, live); err != nil {
+		return fmt.Errorf("subscribe to the alerts: %w", err)
+	}
+	f.conn.Store(c)
+	return f.follow(ctx, work, c, live)
+}
+
+// follow publishes the alerts until ctx ends or the connection is closed for good.
+func (f *feed) follow(ctx, work context.Context, c *bus.Session, live <-chan *nats.Msg) error {
+	check := time.NewTicker(checkEvery)
+	defer check.Stop()
+	f.sequencer.Suspect()
+	f.retry.Reset(0)
+	for {
+		select {
+		case <-ctx.Done():
+			// The last alerts may not have arrived yet.
+			f.check(work, c)
+			return nil
+		case <-c.Changes():
+			if c.NC.IsClosed() {
+				return c.Err()
+			}
+			f.sequencer.Suspect()
+			f.catchUp(work, c)
+		case m := <-live:
+			f.receive(work, m, live)
+			if _, wanted := f.sequencer.Wanted(); wanted {
+				f.catchUp(work, c)
+			}
+		case <-check.C:
+			f.check(work, c)
+		case <-f.retry.C:
+			f.catchUp(work, c)
+		}
+	}
+}
+
+// receive takes a live alert, and those that are queued behind it.
+func (f *feed) receive(ctx context.Context, m *nats.Msg, live <-chan *nats.Msg) {
+	if !f.loaded {
+		return // load will read it from the stream
+	}
+	var next []bus.Message
+	for n := 0; ; n++ {
+		if live, err := bus.Republished(m); err != nil {
+			f.log.Warn("ignored a message that is not from the stream of alerts", "subject", m.Subject, "error", err)
+		} else if f.sequencer.Published(stamp(live)) {
+			next = append(next, live)
+		}
+		if n == liveBatch {
+			break
+		}
+		select {
+		case m = <-live:
+			continue
+		default:
+		}
+		break
+	}
+	f.publish(ctx, next)
+}
+
+func stamp(m bus.Message) sequencer.Stamp { return sequencer.Stamp{Seq: m.Seq, Time: m.Time} }
+
+func stamps(msgs []bus.Message) []sequencer.Stamp {
+	list := make([]sequencer.Stamp, len(msgs))
+	for i, m := range msgs {
+		list[i] = stamp(m)
+	}
+	return list
+}
+
+// publish passes alerts to the readers.
+func (f *feed) publish(ctx context.Context, msgs []bus.Message) {
+	if len(msgs) == 0 {
+		return
+	}
+	events := f.events(ctx, msgs)
+	f.metrics.alerts.Add(float64(len(events)))
+	if err := f.hub.Publish(ctx, msgs[len(msgs)-1].Seq, events); err != nil {
+		f.log.Debug("could not publish the last alerts", "error", err)
+	}
+}
+
+// publishSlowly publishes many alerts in pieces with pauses, so that readers which keep up
+// with live alerts do not miss any of them.
+func (f *feed) publishSlowly(ctx context.Context, msgs []bus.Message) {
+	for len(msgs) > 0 && ctx.Err() == nil {
+		n, bytes := 0, 0
+		for n < len(msgs) && n < catchUpPiece && bytes < catchUpBytes {
+			bytes += len(msgs[n].Data)
+			n++
+		}
+		f.publish(ctx, msgs[:n])
+		if msgs = msgs[n:]; len(msgs) > 0 {
+			pause(ctx, catchUpPause)
+		}
+	}
+}
+
+// events decodes alerts, until ctx ends.
+func (f *feed) events(ctx context.Context, msgs []bus.Message) []*fanout.Event {
+	events := make([]*fanout.Event, 0, len(msgs))
+	for _, m := range msgs {
+		if ctx.Err() != nil {
+			break
+		}
+		e, err := event(m, f.mask)
+		if err != nil {
+			f.log.Warn("ignored a message that is not an alert", "subject", m.Subject, "sequence", m.Seq, "error", err)
+			continue
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// catchUp reads and publishes what is missing. If the bus does not have it yet, retry fires
+// later.
+func (f *feed) catchUp(ctx context.Context, c *bus.Session) {
+	again, err := f.read(ctx, c)
+	if err != nil {
+		f.log.Debug("could not read the alerts", "error", err)
+		again = failedRetry
+	}
+	f.setState(err)
+	if again > 0 {
+		f.retry.Reset(again)
+	}
+}
+
+// read reads and publishes what is missing. It returns the pause before the next read, or 0.
+func (f *feed) read(ctx context.Context, c *bus.Session) (again time.Duration, err error) {
+	if !f.loaded {
+		if err := f.load(ctx, c); err != nil {
+			return 0, err
+		}
+	}
+	for {
+		from, wanted := f.sequencer.Wanted()
+		if !wanted {
+			f.stuckSince = time.Time{}
+			return 0, nil
+		}
+		msgs, err := readFrom(ctx, c, from, readBatch)
+		if err != nil {
+			return 0, err
+		}
+		missed := f.sequencer.Missed()
+		first, outcome := f.sequencer.Read(stamps(msgs), more(msgs))
+		f.noteMissed(missed)
+		if outcome == sequencer.Empty {
+			newest, found, err := f.newest(ctx, c)
+			if err != nil {
+				return 0, err
+			}
+			outcome = f.sequencer.ReadEmpty(newest, found)
+		}
+		if first < len(msgs) && outcome != sequencer.Recreated {
+			f.publishSlowly(ctx, msgs[first:])
+			f.stuckSince = time.Time{}
+		}
+		switch outcome {
+		case sequencer.Recreated:
+			f.log.Warn("the stream of alerts was recreated: publishing it from the beginning")
+			if err := f.hub.Load(ctx, 1, nil); err != nil {
+				return 0, err
+			}
+		case sequencer.Lagging:
+			return f.lag(), nil
+		case sequencer.Continue, sequencer.Empty:
+		}
+	}
+}
+
+// more reports whether the stream holds more than was read.
+func more(msgs []bus.Message) bool { return len(msgs) > 0 && msgs[len(msgs)-1].Pending > 0 }
+
+// lag returns when to read again what a replica lacks. After lagTimeout that counts as
+// purged.
+func (f *feed) lag() time.Duration {
+	now := time.Now()
+	if f.stuckSince.IsZero() {
+		f.stuckSince = now
+	}
+	if now.Sub(f.stuckSince) > lagTimeout {
+		f.stuckSince = time.Time{}
+		missed := f.sequencer.Missed()
+		f.sequencer.Skip()
+		f.noteMissed(missed)
+	}
+	return laggingRetry
+}
+
+func (f *feed) noteMissed(before uint64) {
+	if n := f.sequencer.Missed() - before; n > 0 {
+		f.metrics.missed.Add(float64(n))
+		f.log.Warn("the bus dropped alerts before they were read", "alerts", n)
+	}
+}
+
+// load reads the newest alerts.
+func (f *feed) load(ctx context.Context, c *bus.Session) error {
+	newest, found, err := f.newest(ctx, c)
+	if err != nil {
+		return err
+	}
+	from := uint64(1)
+	var msgs []bus.Message
+	if found {
+		from = newest.Seq - min(newest.Seq, loadLimit) + 1
+		if msgs, err = readFrom(ctx, c, from, loadLimit); err != nil {
+			return err
+		}
+	}
+	if err := f.hub.Load(ctx, from, f.events(ctx, msgs)); err != nil {
+		return err
+	}
+	f.sequencer.Start(stamps(msgs))
+	f.loaded = true
+	return nil
+}
+
+// check compares the end of the stream with what was published.
+func (f *feed) check(ctx context.Context, c *bus.Session) {
+	if !c.Connected() || !f.loaded {
+		return // a restored connection is a change, and load is tried again
+	}
+	newest, found, err := f.newest(ctx, c)
+	if err != nil {
+		f.log.Debug("could not read the newest alert", "error", err)
+		f.setState(err)
+		return
+	}
+	f.setState(nil)
+	f.sequencer.CheckEnd(newest, found)
+	if _, wanted := f.sequencer.Wanted(); wanted {
+		f.catchUp(ctx, c)
+	}
+}
+
+func (f *feed) newest(ctx context.Context, c *bus.Session) (sequencer.Stamp, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	m, found, err := c.Newest(ctx, bus.StreamAlerts, bus.AllAlerts)
+	return stamp(m), found, err
+}
+
+func readFrom(ctx context.Context, c *bus.Session, from uint64, limit int) ([]bus.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	return c.Read(ctx, bus.StreamAlerts, from, limit)
+}
