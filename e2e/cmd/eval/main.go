@@ -1,7 +1,6 @@
-// Command eval measures how well the detectors tell what is wrong from what is
-// not: it makes streams of which the truth is known, folds them into the detector
-// and writes down what was found, what was missed and what was made up. The same
-// flags give the same bytes.
+// Command eval measures the detection rules: it makes streams whose truth is known, applies
+// them to the detector, and writes what was found, what was missed and what was false. The
+// same flags give the same bytes.
 package main
 
 import (
@@ -35,10 +34,10 @@ func main() {
 	}
 }
 
-// usage is an error of whoever called the command.
+// usage is an error in the arguments.
 type usage struct{ error }
 
-// settings are what the flags say.
+// settings are the values of the flags.
 type settings struct {
 	seeds           string
 	only, out       string
@@ -78,8 +77,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	return s, nil
 }
 
-// command is what makes the same results again. It names no folder: where a corpus
-// lies is of no matter.
+// command returns the command that makes the same results. It names no folder.
 func (s *settings) command() string {
 	flags := ""
 	if s.seeds == "tuning" {
@@ -153,7 +151,7 @@ func (s *settings) measure(progress io.Writer) (*report.Results, error) {
 		results.Cells = append(results.Cells, cells...)
 		fmt.Fprintf(progress, "%-40s %5.1f s\n", w.Name(), time.Since(began).Seconds())
 	}
-	// How fast it was is no result: it differs from one time to the next.
+	// The duration is no result: it differs each time.
 	took := time.Since(begin).Seconds()
 	fmt.Fprintf(progress, "%d events in %.1f s: %.1f million a second, with making and scoring the streams\n", events, took, float64(events)/1e6/took)
 	if slices.ContainsFunc(results.Cells, func(c run.Cell) bool { return c.Workload.Generator == "bursts" }) {

@@ -1,13 +1,12 @@
-// Package bound says how well bursts of errors can be reported at all, by whom nothing
-// has to be learned: a detector that is given the usual rate and that of the burst.
+// Package bound computes how well bursts of errors can be found at all: by a detector that
+// is given the usual rate and that of the burst, and has nothing to learn.
 //
-// It is the CUSUM of the log-likelihood ratio of two Poisson rates. With as few
-// false alarms none other has a shorter mean delay in the worst case (El Karoui,
-// Loisel and Salhi, "Minimax optimality in robust detection of a disorder time in
-// doubly-stochastic Poisson processes", Annals of Applied Probability 27, 2017; they
-// count delays in errors). Its threshold is set to one false alarm a day. That is
-// about means: a percentile may be a little better elsewhere, but a detector that
-// has to find out what is usual can't be expected to have it.
+// It is the CUSUM of the log-likelihood ratio of two Poisson rates. No detector with as few
+// false alarms has a shorter mean delay in the worst case (El Karoui, Loisel and Salhi,
+// "Minimax optimality in robust detection of a disorder time in doubly-stochastic Poisson
+// processes", Annals of Applied Probability 27, 2017; they count delays in errors). Its
+// threshold is set to one false alarm a day. This is about means: a percentile may be a
+// little better elsewhere, but not for a detector that has to learn what is usual.
 package bound
 
 import (
@@ -17,17 +16,17 @@ import (
 	"time"
 )
 
-// Burst is what is to be reported: so many errors spread uniformly over a length, on
-// top of a usual rate in errors a second. What is reported after Told is too late.
+// Burst is a burst to be found: so many errors spread uniformly over a length, on top of a
+// usual rate in errors a second. An alert after InTime is too late.
 type Burst struct {
-	Rate         float64
-	Errors       int
-	Length, Told time.Duration
+	Rate           float64
+	Errors         int
+	Length, InTime time.Duration
 }
 
-// Delays says how long after its beginning each of so many bursts is reported, in
-// seconds and sorted, and how many are not told in time. The false alarms are one
-// in a day. It draws from r.
+// Delays returns how long after its beginning each of so many bursts is found, in seconds
+// and sorted, and how many are not found in time, with one false alarm a day. It draws from
+// r.
 func (b Burst) Delays(r *rand.Rand, bursts int) (delays []float64, missed int) {
 	c := cusum{rate: b.Rate, burst: b.Rate + float64(b.Errors)/b.Length.Seconds()}
 	threshold := c.threshold(r)
@@ -42,11 +41,11 @@ func (b Burst) Delays(r *rand.Rand, bursts int) (delays []float64, missed int) {
 	return delays, missed
 }
 
-// delay is that of one burst, after enough of the usual that it does not matter
+// delay returns that of one burst, after enough of the usual rate that it does not matter
 // where the sum began.
 func (b Burst) delay(r *rand.Rand, c cusum, threshold float64) (float64, bool) {
 	const before = 300
-	end := before + b.Told.Seconds()
+	end := before + b.InTime.Seconds()
 	var at []float64
 	for t := r.ExpFloat64() / b.Rate; t < end; t += r.ExpFloat64() / b.Rate {
 		at = append(at, t)
@@ -78,8 +77,8 @@ func (c *cusum) take(gap float64) {
 	c.sum = max(0, c.sum-gap*(c.burst-c.rate)) + math.Log(c.burst/c.rate)
 }
 
-// threshold is what the sum reaches once a day at the usual rate: from many days,
-// the heights that it reached between two returns to 0.
+// threshold returns what the sum reaches once a day at the usual rate: from many days, the
+// heights that it reached between two returns to 0.
 func (c cusum) threshold(r *rand.Rand) float64 {
 	const days = 60
 	var heights []float64

@@ -46,7 +46,7 @@ func TestThreshold(t *testing.T) {
 func TestDelays(t *testing.T) {
 	last := 0.0
 	for _, rate := range []float64{0.1, 0.5} {
-		b := Burst{Rate: rate, Errors: 30, Length: 10 * time.Second, Told: 20 * time.Second}
+		b := Burst{Rate: rate, Errors: 30, Length: 10 * time.Second, InTime: 20 * time.Second}
 		delays, missed := b.Delays(rand.New(rand.NewPCG(1, 2)), 500)
 		again, _ := b.Delays(rand.New(rand.NewPCG(1, 2)), 500)
 		if !reflect.DeepEqual(delays, again) || len(delays)+missed != 500 {

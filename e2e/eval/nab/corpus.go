@@ -1,12 +1,12 @@
-// Package nab reads the corpus of the Numenta Anomaly Benchmark and scores
-// detections by its rules.
+// Package nab reads the corpus of the Numenta Anomaly Benchmark and scores detections by
+// its rules.
 //
 // The corpus is that of github.com/numenta/NAB: data/DIR/FILE.csv with a column of
-// timestamps and one of values, and labels/combined_windows.json, which names for
-// each file the windows in which something is to be found. The rules are those of
-// Lavin and Ahmad, "Evaluating Real-time Anomaly Detection Algorithms - the Numenta
-// Anomaly Benchmark" (2015), as the benchmark's own program computes them since
-// its version 1.1. The package knows no detector.
+// timestamps and one of values, and labels/combined_windows.json, with the windows of each
+// file in which there is something to find. The rules are those of Lavin and Ahmad,
+// "Evaluating Real-time Anomaly Detection Algorithms - the Numenta Anomaly Benchmark"
+// (2015), as the benchmark's own program computes them since its version 1.1. The package
+// knows no detector.
 package nab
 
 import (
@@ -33,7 +33,7 @@ type Series struct {
 	Windows []Window
 }
 
-// Window is where something is to be found: rows by their index, both included.
+// Window is where there is something to find: rows by their index, both included.
 type Window struct{ First, Last int }
 
 // Read reads the labelled files of a corpus, by their names.

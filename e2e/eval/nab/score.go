@@ -4,14 +4,13 @@ import (
 	"math"
 )
 
-// Profile is what a detection, a false one and a missed window weigh.
+// Profile has the weights of a detection, a false one and a missed window.
 type Profile struct {
 	Name                       string
 	Found, FalseOnes, NotFound float64
 }
 
-// Profiles lists the profiles of the benchmark, as its config/profiles.json has
-// them.
+// Profiles lists the profiles of the benchmark, from its config/profiles.json.
 func Profiles() []Profile {
 	return []Profile{
 		{"standard", 1, 0.11, 1},
@@ -20,7 +19,7 @@ func Profiles() []Profile {
 	}
 }
 
-// Probation is how many rows at the beginning of so many are not scored: 15%, of
+// Probation returns how many of so many rows, at the beginning, are not scored: 15%, of
 // 5,000 at most.
 func Probation(rows int) int {
 	return int(min(math.Floor(0.15*float64(rows)), 0.15*5000))
@@ -79,9 +78,9 @@ func sigmoid(position float64) float64 {
 	return 2/(1+math.Exp(5*position)) - 1
 }
 
-// Normalised is the score over a corpus on a scale where 0 is a detector that says
-// nothing, and 100 one that finds every window in its first row and nothing else.
-// It is NaN for a corpus without windows.
+// Normalised returns the score over a corpus on a scale where 0 is a detector without any
+// finding, and 100 one that finds every window in its first row and nothing else. It is NaN
+// for a corpus without windows.
 func (p Profile) Normalised(corpus []Series, detected [][]bool) float64 {
 	score, silent, perfect := 0.0, 0.0, 0.0
 	for i := range corpus {

@@ -10,10 +10,10 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
-// figure is one that was asked for.
+// figure is a figure with a target.
 type figure struct {
 	what, asked, measured string
-	// contract is the same of the contract's rules.
+	// contract is the figure of the specification's rules.
 	contract string
 	met      bool
 }
@@ -25,11 +25,11 @@ func (f figure) verdict() string {
 	return "**missed**"
 }
 
-// question is a figure that is asked of the cells of some rules, in the worst of
-// which it has to hold.
+// question is a figure of the cells of some rules, the worst of which has to meet the
+// target.
 type question struct {
 	what, asked string
-	// rules are asked, and contract those that they stand instead of.
+	// rules are measured, and contract are the rules that they replace.
 	rules, contract string
 	fits            func(*run.Cell) bool
 	of              func(*score.Summary) score.Estimate
@@ -72,7 +72,7 @@ func both(a, b func(*run.Cell) bool) func(*run.Cell) bool {
 	return func(c *run.Cell) bool { return a(c) && b(c) }
 }
 
-// clustered are the workloads that more false alerts are granted in.
+// clustered are the workloads that may have more false alerts.
 var clustered = generator("clustered", "clustered+bursts")
 
 // questions are the figures of errors and page loads.
@@ -102,7 +102,7 @@ func questions() []question {
 	}
 }
 
-// figures are those asked for of which something was measured.
+// figures returns those with a target of which something was measured.
 func (r *Results) figures() []figure {
 	var all []figure
 	for _, q := range append(questions(), shapeQuestions()...) {
@@ -123,8 +123,7 @@ func (r *Results) figures() []figure {
 	return slices.Concat(all, r.pageShapeFigures(), r.noiseFigures())
 }
 
-// answer says in how many of the cells the figure holds, and what it is in the
-// worst.
+// answer returns in how many of the cells the target is met, and the worst figure.
 func (q *question) answer(cells []run.Cell) (measured string, met, any bool) {
 	if len(cells) == 0 {
 		return "", false, false
@@ -168,8 +167,8 @@ func (r *Results) noiseFigures() []figure {
 	}
 }
 
-// hidden sums what some rules hid in all workloads of lines, and is the share of
-// the chatter in the one where that was the least.
+// hidden sums what some rules hid in all workloads of lines, and returns the share of the
+// chatter in the one where that was the least.
 func (r *Results) hidden(rules string) (sum run.Lines, worst float64) {
 	worst = 1
 	for _, c := range r.of(rules, kind(workload.Lines)) {
@@ -180,7 +179,7 @@ func (r *Results) hidden(rules string) (sum run.Lines, worst float64) {
 	return sum, worst
 }
 
-// of lists the cells of some rules that fit.
+// of returns the cells of some rules that fit.
 func (r *Results) of(rules string, fits func(*run.Cell) bool) (cells []run.Cell) {
 	for i := range r.Cells {
 		if c := &r.Cells[i]; c.Rules == rules && fits(c) {

@@ -10,9 +10,9 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
-// askedOfShapes is what was asked of the rule confirmed on pages that vary: how many
-// alerts at most in 100 loads that did not change, and which share at least of the
-// pages that became twice as slow is found within 5 loads. 0 asks for nothing.
+// askedOfShapes are the targets of the rule confirmed on pages that vary: the most alerts
+// in 100 loads that did not change, and the least share of the pages that became twice as
+// slow to be found within 5 loads. 0 is no target.
 var askedOfShapes = map[string]struct{ alerts, recall float64 }{
 	"half from a cache, x2.2, cv 0.1":          {1.5, 0.95},
 	"two devices by turns of 15, x1.6, cv 0.1": {2, 0.9},
@@ -25,7 +25,7 @@ var askedOfShapes = map[string]struct{ alerts, recall float64 }{
 
 var shaped = generator(workload.Varied, workload.Doubled)
 
-// shape is what some rules made of one kind of page.
+// shape has the results of some rules on one kind of page.
 type shape struct {
 	cell, rules     string
 	varied, doubled *run.Cell
@@ -102,7 +102,7 @@ are counted as above. Recall is of pages of which every load takes twice as long
 	table(b, []string{"pages", "rules", "alerts in 100 loads", "false findings in 100 loads", "recall within 5 loads", "deploys"}, rows)
 }
 
-// pageShapeFigures are the figures that were asked of pages that vary.
+// pageShapeFigures returns the figures with targets of pages that vary.
 func (r *Results) pageShapeFigures() (all []figure) {
 	shapes := r.pageShapes()
 	contract := map[string]*shape{}

@@ -13,12 +13,12 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
-// panel is a plot of figures: a row for each thing that was measured, in it a mark
-// for each detector with its interval, and where one was asked for, the figure.
+// panel is a plot of figures: a row for each measurement, with a mark for each detector
+// with its interval, and the target.
 type panel struct {
 	title string
-	// log reports whether the axis is logarithmic. It goes from the first tick to the end;
-	// what is beyond stands at its edge.
+	// log reports whether the axis is logarithmic, from the first tick to the end. Values
+	// beyond it are at its edge.
 	log   bool
 	ticks []float64
 	end   float64
@@ -28,7 +28,7 @@ type panel struct {
 type row struct {
 	label string
 	marks []mark
-	// asked is NaN where nothing was asked for.
+	// asked is the target, NaN without one.
 	asked float64
 }
 
@@ -37,15 +37,15 @@ type mark struct {
 	e     score.Estimate
 }
 
-// The styles of marks: the contract's rules, those that are compared with them,
-// and the bound.
+// The styles of marks: the specification's rules, those that are compared with them, and
+// the bound.
 const (
 	styleContract = iota
 	styleOther
 	styleBound
 )
 
-// style is that of some rules.
+// style returns that of some rules.
 func style(name string) int {
 	switch name {
 	case ruleset.RateTail.String(), ruleset.Confirmed.String(), ruleset.Mined.String():
@@ -145,7 +145,7 @@ const (
 //go:embed plot.svg.tmpl
 var plotTemplate string
 
-// SVG is a picture of the results.
+// SVG returns a picture of the results.
 func (r *Results) SVG() ([]byte, error) {
 	t, err := template.New("plot").Parse(plotTemplate)
 	if err != nil {
@@ -247,8 +247,8 @@ func draw(p panel, x, y int) drawnPanel {
 	return d
 }
 
-// place is where on the axis a value stands, from 0 to 1. What is beyond an end of
-// the axis stands there.
+// place returns the position of a value on the axis, from 0 to 1, where values beyond its
+// end are.
 func (p *panel) place(v float64) float64 {
 	first, last := p.ticks[0], p.end
 	v = min(max(v, first), last)

@@ -1,5 +1,5 @@
-// Package report writes down what an evaluation found: as Markdown and as a
-// picture. The same results give the same bytes; it adds no date and no place.
+// Package report writes the results of an evaluation as Markdown and as a picture. The same
+// results give the same bytes, without a date or a place.
 package report
 
 import (
@@ -15,23 +15,22 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
 )
 
-// Results is what an evaluation found.
+// Results are those of an evaluation.
 type Results struct {
-	// Command is what made the results. Seeds is the family's name, Size how much
-	// there was.
+	// Command made the results. Seeds is the family's name, Size the amount.
 	Command, Seeds string
 	Size           workload.Size
 	Cells          []run.Cell
 	// Bounds are about the workloads of bursts.
 	Bounds []run.Bound
-	// NAB and TCPD are of corpora, where any were named. Missing are series of TCPD
+	// NAB and TCPD are of corpora, if any were named. Missing counts the series of TCPD
 	// that were not in the folder.
 	NAB     []run.NABScore
 	TCPD    []run.TCPDScore
 	Missing int
 }
 
-// Markdown is the whole report.
+// Markdown returns the whole report.
 func (r *Results) Markdown() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, `# What the detectors find, miss and make up
@@ -41,11 +40,11 @@ detector event by event and counts. The same command gives the same bytes. The s
 [workload](workload), what is counted in [score](score). Seeds: %s; nobody tunes on the frozen ones. Each
 workload of errors has %d simulated hours or more, each of page loads %d pages, and each of chatter 2 h %d times.
 
-- An **episode** is something that should be told: a burst, a drift, a deploy that made a page slower. It is found when something is told
+- An **episode** is something that should be found: a burst, a drift, a deploy that made a page slower. It is found when an alert is raised
   while it can be of use: 20 s from a burst's first moment, 1 h from the end of a drift's rise, 10 loads from a deploy.
-- A **finding** is an alert with all that repeat, confirm or revise it until it is over. It is **false**, once, when it was opened outside
+- A **finding** is an alert with all that repeat, confirm or revise it until it ends. It is **false**, once, when it was opened outside
   of every episode. No count is adjusted to points.
-- An alert of severity info that ends nothing is a **note**, as that a burst recurs each hour: it says that something is so, not that it is wrong.
+- An alert of severity info that ends nothing is a **note**, such as that a burst recurs each hour: it reports a fact, not a problem.
   A revision that raises it to an error makes it a finding.
 - What is opened in an app's first 10 minutes is counted apart, as **cold start**.
 - In parentheses are intervals of 95%%: percentile bootstrap over blocks of 12 h, or over pages; where nothing was counted, exact ones.
@@ -84,7 +83,7 @@ func (r *Results) writeFigures(b *bytes.Buffer) {
 	if len(figures) == 0 {
 		return
 	}
-	b.WriteString("\n## The figures asked for\n")
+	b.WriteString("\n## Targets\n")
 	var rows [][]string
 	for _, f := range figures {
 		rows = append(rows, []string{f.what, f.asked, f.measured, f.verdict(), f.contract})
@@ -93,7 +92,7 @@ func (r *Results) writeFigures(b *bytes.Buffer) {
 	for i := range r.Cells {
 		if r.Cells[i].Escalating != nil {
 			b.WriteString(`
-What ` + "`rate-tail`" + ` tells of an error by itself, that it escalates, is not in these figures: it is counted below.
+What ` + "`rate-tail`" + ` finds about a single error, that it escalates, is not in these figures: it is counted below.
 `)
 			break
 		}
@@ -125,9 +124,9 @@ func (r *Results) writeErrors(b *bytes.Buffer) {
 	fmt.Fprintf(b, `
 ## Errors
 
-A run, in which an app begins anew, is of %d h; those with errors on a schedule are of %d, those with a day's rhythm or drifts lie between. Delays are in seconds, from an episode's first moment to the alert. "Open" is for how many hours of an app-day false findings stood, in which
-further ones would not have been told. "Learning" are the false findings, counted as such, at the first three
-recurrences of something that recurs, which look like bursts to whoever sees them for the first time. A drift has 2 h to be told in, so that
+A run, with a new app, lasts %d h; those with errors on a schedule are of %d, those with a day's rhythm or drifts lie between. Delays are in seconds, from an episode's first moment to the alert. "Open" is for how many hours of an app-day false findings were open, in which
+further ones would not have been raised. "Learning" are the false findings, counted as such, at the first three
+recurrences of something that recurs, which look like bursts at first. A drift has 2 h to be found in, so that
 rules with many false alerts find it by chance: their precision says so.
 `, int(r.Size.ErrorRun().Hours()), r.Size.Hours)
 	if r.hasShapes() {
@@ -147,7 +146,7 @@ func errorRow(name, rules string, s *score.Summary) []string {
 	}
 }
 
-// alarmed is for how many hours a day false findings stood.
+// alarmed returns for how many hours a day false findings were open.
 func alarmed(t *score.Tally) string {
 	if t.Hours == 0 {
 		return none
@@ -155,7 +154,7 @@ func alarmed(t *score.Tally) string {
 	return digits(24 * t.Alarmed / t.Hours)
 }
 
-// writeEscalations writes what was reported of each error by itself, if anything was.
+// writeEscalations writes the results about single errors, if there are any.
 func (r *Results) writeEscalations(b *bytes.Buffer) {
 	var rows [][]string
 	some := false
@@ -176,8 +175,8 @@ func (r *Results) writeEscalations(b *bytes.Buffer) {
 	b.WriteString(`
 ### Errors that escalate
 
-The same rule on each error by itself, told beside the spikes. "Right" are those in an episode; that they are few is as it should be: an error that
-is new or back is told as that.
+The same rule on each single error, in addition to the spikes. "Right" are those in an episode; they should be few: an error that
+is new or back is reported as such.
 `)
 	table(b, []string{"workload", "rules", "false an app-day", "open, h", "right", "cold start", "learning"}, rows)
 }
@@ -187,7 +186,7 @@ func (r *Results) writeBounds(b *bytes.Buffer) {
 		return
 	}
 	b.WriteString(`
-### How soon a burst can be told at all
+### How soon a burst can be found at all
 
 A detector that is given both rates, and so has nothing to learn, with one false alarm a day: the CUSUM of the likelihood ratio. None other has
 a shorter mean delay in the worst case. +30 errors in 10 s; see [bound](bound).
@@ -228,7 +227,7 @@ func (r *Results) writeLoads(b *bytes.Buffer) {
 
 False findings in 100 loads, and by the highest confidence that each ever had. A page's first 10 minutes are its app's cold start.
 Where loads are cached three in ten are not, and take three times as long; where they are correlated, slow ones come in spells of a minute or so,
-as on a machine that is busy now and then. Everything told of either counts as false.
+as on a machine that is busy now and then. Every finding about either counts as false.
 `)
 		table(b, []string{"workload", "rules", "false in 100 loads", "unsaid", "single", "probable", "confirmed", "loads", "cold start"}, still)
 	}
@@ -250,7 +249,7 @@ func (r *Results) writeLines(b *bytes.Buffer) {
 	b.WriteString(`
 ## Noise
 
-What is hidden. Chatter are lines below level error that come again and again; what comes once is rare. Errors of tools may be hidden, those of
+The share of the events that is hidden. Chatter is repeated lines below level error; what comes once is rare. Errors of tools may be hidden, those of
 the app never, also where their words are those of chatter.
 `)
 	var rows [][]string
@@ -342,8 +341,8 @@ median of the first ten observations.
 	table(b, []string{"values as", "rules", "series", "F1", "covering", "change points"}, rows)
 }
 
-// rulesOf lists the rules compared on a kind of workloads, in their order, as far
-// as there are results.
+// rulesOf lists the rules compared on a kind of workloads, in their order, if there are
+// results.
 func (r *Results) rulesOf(kind workload.Kind) (names []string) {
 	for i := range r.Cells {
 		if c := &r.Cells[i]; c.Workload.Kind == kind && !slices.Contains(names, c.Rules) {
@@ -353,7 +352,7 @@ func (r *Results) rulesOf(kind workload.Kind) (names []string) {
 	return names
 }
 
-// none stands where there is nothing to measure.
+// none stands for a figure that cannot be measured.
 const none = "–"
 
 func number(e score.Estimate) string {

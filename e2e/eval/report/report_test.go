@@ -17,7 +17,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // cell is made of tallies of two blocks.
 func cell(name, rules string, kind workload.Kind, blocks ...score.Tally) run.Cell {
@@ -95,7 +95,7 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is another; -update writes it anew, to be looked at\n%s", name, got)
+		t.Errorf("%s differs; -update writes it. Got:\n%s", name, got)
 	}
 }
 

@@ -19,7 +19,7 @@ var (
 	slowRises = named("wander+rises 1/s, sd 0.5 in 300 s", "wander+rises 5/s, sd 0.3 in 60 s")
 )
 
-// mostFalse is how many false alerts a day a workload of errors may have.
+// mostFalse returns how many false alerts a day a workload of errors may have.
 func mostFalse(c *run.Cell) float64 {
 	switch {
 	case clustered(c):
@@ -36,7 +36,7 @@ func mostFalse(c *run.Cell) float64 {
 	return 1
 }
 
-// leastRecall is the recall that a workload of errors has to have, or none.
+// leastRecall returns the recall that a workload of errors has to have, or none.
 func leastRecall(c *run.Cell) (least float64, asked bool) {
 	switch {
 	case generator("bursts")(c), slowRises(c):
@@ -72,7 +72,7 @@ func shapeQuestions() []question {
 
 // describeShapes explains the streams, where there are any.
 const describeShapes = `
-Streams of users: outages that recur, rolling restarts, and rates that wander are of 3 runs of %d h. A rise at 1/s is found when something is told within 15 s
+Streams of users: outages that recur, rolling restarts, and rates that wander are of 3 runs of %d h. A rise at 1/s is found when an alert is raised within 15 s
 of its beginning, others and outages while they last. A restart is no episode: all of its alerts count as false.
 `
 

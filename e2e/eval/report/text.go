@@ -12,7 +12,7 @@ func (r *Results) Empty() bool {
 	return len(r.Cells) == 0 && len(r.Bounds) == 0 && len(r.NAB) == 0 && len(r.TCPD) == 0
 }
 
-// Text is the tables of the report in columns, for a terminal.
+// Text returns the tables of the report in columns, for a terminal.
 func (r *Results) Text() []byte {
 	var markdown, b bytes.Buffer
 	r.writeFigures(&markdown)

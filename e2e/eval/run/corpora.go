@@ -8,18 +8,18 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
 )
 
-// NABScore is what one set of rules scores on the NAB corpus.
+// NABScore is the score of one set of rules on the NAB corpus.
 type NABScore struct {
-	// As says what the values were taken for, Series how many of them could be.
+	// As is what the values were fed as, Series the number of those that could be.
 	As, Rules string
 	Series    int
 	// Scores are normalised, in the order of nab.Profiles.
 	Scores []float64
-	// Detections is how many findings were opened after probation.
+	// Detections counts the findings that were opened after probation.
 	Detections int
 }
 
-// feeds are the ways to take numbers for telemetry.
+// feeds are the ways to feed numbers as telemetry.
 var feeds = []struct {
 	as   string
 	kind workload.Kind
@@ -29,7 +29,7 @@ var feeds = []struct {
 	{"errors", workload.Errors, Counts},
 }
 
-// found is at which observations rules that are compared on a kind find something.
+// found returns the observations at which rules that are compared on a kind find something.
 func found(kind workload.Kind, values []float64, first int, rules Rules) []int {
 	if kind == workload.Loads {
 		return AsLoads(values, first, rules.Set)
@@ -37,9 +37,8 @@ func found(kind workload.Kind, values []float64, first int, rules Rules) []int {
 	return AsErrors(values, first, rules.Set)
 }
 
-// NAB scores all rules that can be given numbers on the corpus: each value as a
-// page load, and those of counts as errors. What is usual is reported by the rows on
-// probation.
+// NAB scores all rules that can be given numbers on the corpus: each value as a page load,
+// and counts as errors. The rows on probation show what is usual.
 func NAB(corpus []nab.Series) []NABScore {
 	var scores []NABScore
 	for _, feed := range feeds {
@@ -81,12 +80,12 @@ type TCPDScore struct {
 	ChangePoints int
 }
 
-// firstObservations is how many observations tell what is usual in a series of
-// TCPD, which has no probation.
+// firstObservations is how many observations show what is usual in a series of TCPD, which
+// has no probation.
 const firstObservations = 10
 
-// TCPD scores all rules on the dataset as NAB does on that corpus. What is found
-// in any dimension of a series is found.
+// TCPD scores all rules on the dataset as NAB does on that corpus. A finding in any
+// dimension of a series counts.
 func TCPD(dataset []tcpd.Series) []TCPDScore {
 	var scores []TCPDScore
 	for _, feed := range feeds {

@@ -6,8 +6,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
-// Rules is a set of rules with the name that the flags have for the one that is
-// looked at.
+// Rules is a set of rules with the flag's name for the one that is measured.
 type Rules struct {
 	Name string
 	Set  ruleset.Set
@@ -35,24 +34,24 @@ func Compared(k workload.Kind) []Rules {
 	}
 }
 
-// Cell is what one set of rules made of one workload.
+// Cell has the results of one set of rules on one workload.
 type Cell struct {
 	Workload workload.Workload
 	Rules    string
-	// Events is how many were folded in.
+	// Events counts those that were applied.
 	Events int
 	// Blocks and Summary are of errors and page loads, Lines of lines.
 	Blocks  []score.Tally
 	Summary score.Summary
 	Lines   Lines
-	// Escalating is what was reported of each error by itself.
+	// Escalating are the findings about single errors.
 	Escalating        []score.Tally
 	EscalatingSummary score.Summary
 	// Raised is of pages of the generator workload.Varied.
 	Raised Raised
 }
 
-// Evaluate folds a workload into each of the detectors that are compared on it.
+// Evaluate applies a workload to each of the detectors that are compared on it.
 func Evaluate(w workload.Workload, seeds workload.Seeds) []Cell {
 	var cells []Cell
 	for _, c := range Compared(w.Kind) {

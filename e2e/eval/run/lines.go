@@ -12,7 +12,7 @@ import (
 // Hidden counts events and those of them that were hidden.
 type Hidden struct{ Hidden, Of int }
 
-// Share is the share that was hidden, 0 of nothing.
+// Share returns the share that was hidden, 0 of nothing.
 func (h Hidden) Share() float64 {
 	if h.Of == 0 {
 		return 0
@@ -20,8 +20,8 @@ func (h Hidden) Share() float64 {
 	return float64(h.Hidden) / float64(h.Of)
 }
 
-// Lines is what became of the events of a run, by their classes: of all of them,
-// and of those that came after the time in which chatter is learned.
+// Lines are the counts of the events of a run by their classes: of all of them, and of
+// those after the time in which chatter is learned.
 type Lines struct {
 	All, Learned map[workload.Class]Hidden
 }
@@ -58,7 +58,7 @@ func (l *Lines) count(a *workload.Arrival, hidden bool) {
 // Plus is the sum of both.
 func (h Hidden) Plus(o Hidden) Hidden { return Hidden{h.Hidden + o.Hidden, h.Of + o.Of} }
 
-// Add adds what became of the events of another run.
+// Add adds the counts of another run.
 func (l *Lines) Add(o Lines) {
 	if l.All == nil {
 		l.All, l.Learned = map[workload.Class]Hidden{}, map[workload.Class]Hidden{}
@@ -71,11 +71,10 @@ func (l *Lines) Add(o Lines) {
 	}
 }
 
-// Classes lists the classes of what came, sorted.
+// Classes lists the classes of events, sorted.
 func (l *Lines) Classes() []workload.Class { return slices.Sorted(maps.Keys(l.All)) }
 
-// Chatter is what became of the chatter in all shapes, and after the time in which
-// it is learned.
+// Chatter counts the chatter of all shapes, and that after the time in which it is learned.
 func (l *Lines) Chatter() (all, learned Hidden) {
 	for _, class := range l.Classes() {
 		if class.Chatter() {

@@ -1,6 +1,5 @@
-// Package run folds workloads into the detector, as they would come from the bus
-// but without one: message by message, each with one event, a detector of its own
-// for each run.
+// Package run applies workloads to detectors without a bus: message by message, each with
+// one event, to a new detector for each run.
 package run
 
 import (
@@ -17,10 +16,10 @@ import (
 // start is when every run begins. Nothing depends on it.
 var start = time.UnixMilli(1_770_000_000_000).UTC()
 
-// block is how long blocks are of which intervals are made.
+// block is the length of the blocks for intervals.
 const block = 12 * time.Hour
 
-// detector is a fold with the log that goes into it.
+// detector is a fold with its log.
 type detector struct {
 	fold   *fold.Fold
 	seq    uint64
@@ -31,7 +30,7 @@ func newDetector(set ruleset.Set) *detector {
 	return &detector{fold: fold.New(fold.Config{Rules: ruleset.Table{Default: set}})}
 }
 
-// take folds in an event.
+// take applies an event.
 func (d *detector) take(a *workload.Arrival) []alert.Alert {
 	d.seq++
 	d.events[0] = *a.Event
@@ -44,9 +43,9 @@ func (d *detector) finish(length time.Duration) []alert.Alert {
 	return d.fold.Apply(fold.Message{Seq: d.seq, Time: start.Add(length)}).Alerts
 }
 
-// Judge counts what a detector with those rules tells of a run of errors or of
-// page loads. Where they follow each error by itself, escalating is what they tell
-// of that; what is new or back is true by itself and not counted.
+// Judge counts the findings of a detector with some rules in a run of errors or of page
+// loads. escalating are those about single errors, for rules that track them; alerts about
+// new or returning errors are not counted.
 func Judge(w *workload.Workload, r *workload.Run, set ruleset.Set) (blocks, escalating []score.Tally) {
 	t := truth(w, r)
 	if w.Kind == workload.Loads {
@@ -61,15 +60,15 @@ func Judge(w *workload.Workload, r *workload.Run, set ruleset.Set) (blocks, esca
 }
 
 func judge(said []alert.Alert, t score.Truth, block time.Duration) []score.Tally {
-	told, notes := score.Tell(said, start)
-	return score.Judge(told, notes, t, block)
+	findings, notes := score.Findings(said, start)
+	return score.Judge(findings, notes, t, block)
 }
 
-// What alerts can be of.
+// The kinds of alerts.
 func regressions(a *alert.Alert) bool { return a.Category == alert.Regression }
 func anomalies(a *alert.Alert) bool   { return a.Category == alert.Anomaly }
 
-// escalations also are the ends of what is not one: they end nothing then.
+// escalations also are the ends of other alerts about errors, which end nothing here.
 func escalations(a *alert.Alert) bool {
 	return a.Category == alert.Errors && (a.Context["state"] == "escalating" || a.Resolves != "")
 }
@@ -83,7 +82,7 @@ func only(alerts []alert.Alert, of func(*alert.Alert) bool) (some []alert.Alert)
 	return some
 }
 
-// tell is what a detector says of a run, as far as it is of a kind.
+// tell returns the alerts of one kind that a detector raises in a run.
 func tell(r *workload.Run, set ruleset.Set, of func(*alert.Alert) bool) (said []alert.Alert) {
 	d := newDetector(set)
 	for i := range r.Arrivals {

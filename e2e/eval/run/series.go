@@ -91,8 +91,8 @@ func usual(values []float64, first int, otherwise float64) float64 {
 // opened is in which steps a detector opens a finding of a kind, each once.
 func opened(r *workload.Run, set ruleset.Set, of func(*alert.Alert) bool) []int {
 	var steps []int
-	told, _ := score.Tell(tell(r, set, of), start)
-	for _, t := range told {
+	findings, _ := score.Findings(tell(r, set, of), start)
+	for _, t := range findings {
 		steps = append(steps, min(int(t.Opened()/step), int(r.Length/step)-1))
 	}
 	return slices.Compact(steps)

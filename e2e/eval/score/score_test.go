@@ -42,50 +42,50 @@ func revises(a alert.Alert, id string) alert.Alert {
 	return a
 }
 
-func TestTell(t *testing.T) {
-	one := func(minutes ...float64) (told score.Told) {
+func TestFindings(t *testing.T) {
+	one := func(minutes ...float64) (found score.Finding) {
 		for _, m := range minutes {
-			told.Alerts = append(told.Alerts, score.Said{At: at(m)})
+			found.Alerts = append(found.Alerts, score.Report{At: at(m)})
 		}
-		return told
+		return found
 	}
-	until := func(minutes float64, told score.Told) score.Told {
-		told.Over, told.Ended = at(minutes), true
-		return told
+	until := func(minutes float64, found score.Finding) score.Finding {
+		found.Over, found.Ended = at(minutes), true
+		return found
 	}
 	for _, tt := range []struct {
 		name   string
 		alerts []alert.Alert
-		want   []score.Told
+		want   []score.Finding
 	}{
 		{"none", nil, nil},
-		{"told again while open", []alert.Alert{said(1, "a", "k"), said(2, "b", "k")}, []score.Told{one(1, 2)}},
-		{"other keys are other findings", []alert.Alert{said(1, "a", "k"), said(2, "b", "l")}, []score.Told{one(1), one(2)}},
-		{"over and told again", []alert.Alert{said(1, "a", "k"), over(2, "b", "k", "a"), said(3, "c", "k")}, []score.Told{until(2, one(1)), one(3)}},
+		{"repeated while open", []alert.Alert{said(1, "a", "k"), said(2, "b", "k")}, []score.Finding{one(1, 2)}},
+		{"other keys are other findings", []alert.Alert{said(1, "a", "k"), said(2, "b", "l")}, []score.Finding{one(1), one(2)}},
+		{"over and found again", []alert.Alert{said(1, "a", "k"), over(2, "b", "k", "a"), said(3, "c", "k")}, []score.Finding{until(2, one(1)), one(3)}},
 		{
 			"over by the newest alert of several",
 			[]alert.Alert{said(1, "a", "k"), said(2, "b", "k"), over(3, "c", "k", "b"), said(4, "d", "k")},
-			[]score.Told{until(3, one(1, 2)), one(4)},
+			[]score.Finding{until(3, one(1, 2)), one(4)},
 		},
 		{
 			"one end of two findings",
 			[]alert.Alert{said(1, "a", "k"), said(2, "b", "l"), over(3, "c", "m", "a", "b"), said(4, "d", "k"), said(5, "e", "l")},
-			[]score.Told{until(3, one(1)), until(3, one(2)), one(4), one(5)},
+			[]score.Finding{until(3, one(1)), until(3, one(2)), one(4), one(5)},
 		},
-		{"the end of something else", []alert.Alert{said(1, "a", "k"), over(2, "b", "k", "x"), said(3, "c", "k")}, []score.Told{one(1, 3)}},
-		{"a revision under another key", []alert.Alert{said(1, "a", "k"), revises(said(2, "b", "l"), "a")}, []score.Told{one(1, 2)}},
-		{"a revision of what is over", []alert.Alert{said(1, "a", "k"), over(2, "b", "k", "a"), revises(said(3, "c", "k"), "a")}, []score.Told{until(2, one(1))}},
+		{"the end of something else", []alert.Alert{said(1, "a", "k"), over(2, "b", "k", "x"), said(3, "c", "k")}, []score.Finding{one(1, 3)}},
+		{"a revision under another key", []alert.Alert{said(1, "a", "k"), revises(said(2, "b", "l"), "a")}, []score.Finding{one(1, 2)}},
+		{"a revision of what is over", []alert.Alert{said(1, "a", "k"), over(2, "b", "k", "a"), revises(said(3, "c", "k"), "a")}, []score.Finding{until(2, one(1))}},
 		{
 			"confidences",
 			[]alert.Alert{sure(said(1, "a", "k"), "single"), sure(said(2, "b", "k"), "confirmed"), sure(said(3, "c", "l"), "probable"), sure(said(4, "d", "l"), "certain")},
-			[]score.Told{
-				{Alerts: []score.Said{{At: at(1), Confidence: score.Single}, {At: at(2), Confidence: score.Confirmed}}},
-				{Alerts: []score.Said{{At: at(3), Confidence: score.Probable}, {At: at(4)}}},
+			[]score.Finding{
+				{Alerts: []score.Report{{At: at(1), Confidence: score.Single}, {At: at(2), Confidence: score.Confirmed}}},
+				{Alerts: []score.Report{{At: at(3), Confidence: score.Probable}, {At: at(4)}}},
 			},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got, notes := score.Tell(tt.alerts, start); !reflect.DeepEqual(got, tt.want) || notes != nil {
+			if got, notes := score.Findings(tt.alerts, start); !reflect.DeepEqual(got, tt.want) || notes != nil {
 				t.Errorf("%+v and %v\nwant %+v", got, notes, tt.want)
 			}
 		})
@@ -96,11 +96,11 @@ func TestTell(t *testing.T) {
 func TestTellRaisedNotes(t *testing.T) {
 	note, raised := said(1, "a", "k"), revises(said(3, "c", "k"), "a")
 	note.Severity = alert.Info
-	if told, _ := score.Tell([]alert.Alert{note, raised, over(4, "d", "k", "a")}, start); len(told) != 1 || told[0].Opened() != at(3) || told[0].Over != at(4) {
-		t.Errorf("a note that is raised: got %+v, want one finding from 3 to 4 min", told)
+	if found, _ := score.Findings([]alert.Alert{note, raised, over(4, "d", "k", "a")}, start); len(found) != 1 || found[0].Opened() != at(3) || found[0].Over != at(4) {
+		t.Errorf("a note that is raised: got %+v, want one finding from 3 to 4 min", found)
 	}
-	if told, _ := score.Tell([]alert.Alert{note, over(2, "b", "k", "a"), raised}, start); len(told) != 0 {
-		t.Errorf("a note that is over: got %+v, want no finding", told)
+	if found, _ := score.Findings([]alert.Alert{note, over(2, "b", "k", "a"), raised}, start); len(found) != 0 {
+		t.Errorf("a note that is over: got %+v, want no finding", found)
 	}
 }
 
@@ -109,11 +109,11 @@ func TestTellRaisedNotes(t *testing.T) {
 func TestTellNotes(t *testing.T) {
 	note := said(1, "a", "k")
 	note.Severity = alert.Info
-	told, notes := score.Tell([]alert.Alert{note, said(2, "b", "k"), over(3, "c", "k", "b")}, start)
-	if len(told) != 1 || told[0].Opened() != at(2) || !reflect.DeepEqual(notes, []time.Duration{at(1)}) {
-		t.Errorf("%+v, %v", told, notes)
+	found, notes := score.Findings([]alert.Alert{note, said(2, "b", "k"), over(3, "c", "k", "b")}, start)
+	if len(found) != 1 || found[0].Opened() != at(2) || !reflect.DeepEqual(notes, []time.Duration{at(1)}) {
+		t.Errorf("%+v, %v", found, notes)
 	}
-	got := score.Judge(told, notes, score.Truth{Length: time.Hour}, 0)[0]
+	got := score.Judge(found, notes, score.Truth{Length: time.Hour}, 0)[0]
 	if got.Notes != 1 || got.Cold != 1 || got.False != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -132,7 +132,7 @@ func TestJudge(t *testing.T) {
 		alerts []alert.Alert
 		want   score.Tally
 	}{
-		{"nothing told", nil, score.Tally{}},
+		{"nothing found", nil, score.Tally{}},
 		{"in the cold start", []alert.Alert{said(9.9, "a", "k")}, score.Tally{Cold: 1}},
 		{"found in time", []alert.Alert{said(20.5, "a", "k")}, score.Tally{Found: 1, Right: 1, Delays: []float64{30}, FoundAt: [4]int{1}}},
 		{"on both ends", []alert.Alert{said(20, "a", "k"), said(42, "b", "l")}, score.Tally{Found: 2, Right: 2, Delays: []float64{0, 120}, FoundAt: [4]int{2}}},
@@ -141,7 +141,7 @@ func TestJudge(t *testing.T) {
 		{"too late", []alert.Alert{said(25.1, "a", "k")}, score.Tally{False: 1, FalseAt: [4]int{1}}},
 		{"false while learning", []alert.Alert{said(12.5, "a", "k")}, score.Tally{False: 1, FalseAt: [4]int{1}, Learning: 1}},
 		{
-			"false, and repeated when there is something: told all the same",
+			"false, and repeated when there is something: found all the same",
 			[]alert.Alert{said(19, "a", "k"), said(21, "b", "k")},
 			score.Tally{Found: 1, False: 1, Delays: []float64{60}, FoundAt: [4]int{1}, FalseAt: [4]int{1}},
 		},
@@ -172,8 +172,8 @@ func TestJudge(t *testing.T) {
 }
 
 func judge(alerts []alert.Alert, truth score.Truth, block time.Duration) []score.Tally {
-	told, notes := score.Tell(alerts, start)
-	return score.Judge(told, notes, truth, block)
+	found, notes := score.Findings(alerts, start)
+	return score.Judge(found, notes, truth, block)
 }
 
 func same(a, b score.Tally) bool {
@@ -309,9 +309,9 @@ func TestBlocksSumUp(t *testing.T) {
 		if !same(sum, whole) {
 			t.Fatalf("%+v\nthe whole %+v", sum, whole)
 		}
-		told, _ := score.Tell(alerts, start)
-		if whole.Found > whole.Episodes || whole.Found != len(whole.Delays) || whole.Right+whole.False+whole.Cold != len(told) {
-			t.Fatalf("%+v of %d findings", whole, len(told))
+		found, _ := score.Findings(alerts, start)
+		if whole.Found > whole.Episodes || whole.Found != len(whole.Delays) || whole.Right+whole.False+whole.Cold != len(found) {
+			t.Fatalf("%+v of %d findings", whole, len(found))
 		}
 	})
 }

@@ -35,7 +35,7 @@ type Tally struct {
 	// outside of episodes.
 	Hours float64
 	Loads int
-	// Episodes were there and Found of them told in time, Delays how long after
+	// Episodes were there and Found of them findings in time, Delays how long after
 	// their start: in seconds, or in loads of which the first of an episode is 1.
 	Episodes, Found int
 	Delays          []float64
@@ -80,7 +80,7 @@ func (t *Tally) Add(o *Tally) {
 // one block hardly depends on another, so that they can be drawn from. The whole
 // run is one block where the length is 0. An episode is of the block in which it
 // begins, a finding of that in which it was opened.
-func Judge(told []Told, notes []time.Duration, truth Truth, block time.Duration) []Tally {
+func Judge(findings []Finding, notes []time.Duration, truth Truth, block time.Duration) []Tally {
 	if block <= 0 || block > truth.Length {
 		block = truth.Length
 	}
@@ -95,8 +95,8 @@ func Judge(told []Told, notes []time.Duration, truth Truth, block time.Duration)
 			of(at).Loads++
 		}
 	}
-	for i := range told {
-		t := &told[i]
+	for i := range findings {
+		t := &findings[i]
 		at := t.Opened()
 		b := of(at)
 		switch {
@@ -122,22 +122,22 @@ func Judge(told []Told, notes []time.Duration, truth Truth, block time.Duration)
 		of(at).Notes++
 	}
 	for i := range truth.Episodes {
-		truth.find(&truth.Episodes[i], told, of(truth.Episodes[i].Start))
+		truth.find(&truth.Episodes[i], findings, of(truth.Episodes[i].Start))
 	}
 	return blocks
 }
 
 // find counts an episode.
-func (truth *Truth) find(e *Episode, told []Told, b *Tally) {
+func (truth *Truth) find(e *Episode, findings []Finding, b *Tally) {
 	b.Episodes++
 	first, found := e.End+1, Unsaid
-	for i := range told {
-		highest, in := told[i].Highest(e.Start, e.End)
+	for i := range findings {
+		highest, in := findings[i].Highest(e.Start, e.End)
 		if !in {
 			continue
 		}
 		found = max(found, highest)
-		for _, s := range told[i].Alerts {
+		for _, s := range findings[i].Alerts {
 			if s.At >= e.Start {
 				first = min(first, s.At)
 				break

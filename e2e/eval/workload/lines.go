@@ -10,40 +10,39 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Class says what an event of a workload of lines is.
+// Class is the class of an event of a workload of lines.
 type Class string
 
 // The classes. Chatter is further distinguished by its shape, as chatter:paths.
 const (
 	// OfErrors are lines of level error that the app wrote. None may be hidden.
 	OfErrors Class = "error"
-	// OfRare are lines below level error that come once or twice: no chatter.
+	// OfRare are lines below level error that come once or twice.
 	OfRare Class = "rare"
-	// OfTools are lines of any level from an extension or a tool of development.
+	// OfTools are lines of any level from an extension or a development tool.
 	OfTools Class = "tool"
 	// OfProbes are health checks.
 	OfProbes Class = "health"
-	// OfWarnings are lines of level warning that come again and again. The app always
-	// has an open error in these workloads, beside which no rule that was found hides a
-	// warning.
+	// OfWarnings are repeated lines of level warning. The app always has an open error in
+	// these workloads, during which no rule that was found hides a warning.
 	OfWarnings Class = "warning"
 
 	chatter Class = "chatter:"
 )
 
-// Chatter reports whether the class is chatter of the app's, of any shape: lines
-// below level error that come again and again.
+// Chatter reports whether the class is chatter of the app, of any shape: repeated lines
+// below level error.
 func (c Class) Chatter() bool { return strings.HasPrefix(string(c), string(chatter)) }
 
-// Shape is what chatter varies in.
+// Shape returns what the chatter varies in.
 func (c Class) Shape() string { return strings.TrimPrefix(string(c), string(chatter)) }
 
 const (
-	// LearnLines is how long chatter has to be heard before it is to be known.
+	// LearnLines is how long chatter has to last before it should be known.
 	LearnLines = 10 * time.Minute
 	// chatterLength is how long a run of lines is.
 	chatterLength = 2 * time.Hour
-	// Rates of what stands between the chatter, in events a second.
+	// Rates of what is between the chatter, in events a second.
 	oftenRate, twinRate, rareErrorRate, rareRate = 0.2, 0.02, 0.002, 0.005
 	toolRate, extensionRate, probeRate           = 0.2, 0.05, 0.2
 )
@@ -62,8 +61,8 @@ func lineWorkloads(size Size) []Workload {
 	return all
 }
 
-// noisy is chatter of so many sources at a rate in lines a second, and what must
-// not be lost in it.
+// noisy is chatter of so many sources at a rate in lines a second, and lines that must not
+// be hidden with it.
 func noisy(r *rand.Rand, rate float64, sources int) Run {
 	run := Run{Length: chatterLength}
 	chosen := r.Perm(len(shapes))[:sources]
@@ -112,7 +111,7 @@ func noisy(r *rand.Rand, rate float64, sources int) Run {
 	return run
 }
 
-// lines adds events at a rate, at times that know nothing of each other.
+// lines adds events at a rate, at independent times.
 func (run *Run) lines(r *rand.Rand, rate float64, make func() (Class, *telemetry.Event)) {
 	for at := float64(0); ; {
 		at += r.ExpFloat64() / rate * float64(time.Second)

@@ -17,16 +17,16 @@ const (
 	// beforeDeploy and up to moreBefore more is how often a page is loaded before
 	// its deploy, afterDeploy how often after it.
 	beforeDeploy, moreBefore, afterDeploy = 60, 40, 30
-	// toldLoads is within how many loads a deploy is reported in time, and lateLoads
-	// until when telling it is late but not false.
+	// toldLoads is within how many loads a finding about a deploy is in time, lateLoads
+	// until when it is late but not false.
 	toldLoads, lateLoads = 10, 20
 	// phones is the share of the loads that are on phones, where devices are reported.
 	phones = 0.3
-	// uncached is the share of the loads that find nothing in a cache, where there is
-	// one, and uncachedSlower how many times as long those take.
+	// uncached is the share of the loads without a cached response, where there is a cache,
+	// and uncachedSlower how many times as long they take.
 	uncached, uncachedSlower = 0.3, 3
-	// kept is how much of how slow a load is the next has, too, where they hang
-	// together: about half after two.
+	// kept is how much of the deviation of a load the next one has, too, where loads are
+	// correlated: about half after two.
 	kept = 0.7
 	// Medians of pages, in ms.
 	fastest, slowest = 800, 3000
@@ -43,8 +43,7 @@ func loadWorkloads(size Size) []Workload {
 	add := func(generator, cell string, make func(*rand.Rand) Run) {
 		all = append(all, Workload{Generator: generator, Cell: cell, Kind: Loads, Runs: size.Pages, make: make})
 	}
-	// still are pages whose loads differ by what next says of each, and which are never
-	// slower than they were.
+	// still are pages whose loads differ as next has it, and which never become slower.
 	still := func(generator, more string, next func(*rand.Rand, *page) (times float64)) {
 		for _, cv := range variations {
 			add(generator, fmt.Sprintf("cv %g%s", cv, more), func(r *rand.Rand) Run {
@@ -108,14 +107,14 @@ func loadWorkloads(size Size) []Workload {
 	return all
 }
 
-// page is a page that is loaded again and again.
+// page is a page that is loaded repeatedly.
 type page struct {
 	r      *rand.Rand
 	run    Run
 	at     time.Duration
 	median float64
 	sigma  float64 // of the logarithm
-	// kept is how much of its deviation, the last one being z, a load passes on.
+	// kept is how much of its deviation a load passes on. z is that of the last one.
 	kept, z float64
 	device  telemetry.Device
 }
@@ -126,7 +125,7 @@ func newPage(r *rand.Rand, cv float64) *page {
 	}
 }
 
-// load adds a load that takes so many times as long as usual, and says when.
+// load adds a load that takes so many times as long as usual, and returns its time.
 func (p *page) load(factor float64) time.Duration {
 	p.at += uniform(p.r, gapLeast, gapMost)
 	p.z = p.kept*p.z + math.Sqrt(1-p.kept*p.kept)*p.r.NormFloat64()
@@ -138,7 +137,7 @@ func (p *page) load(factor float64) time.Duration {
 	return p.at
 }
 
-// Load is the event of a page load with that largest contentful paint.
+// Load returns the event of a page load with a largest contentful paint.
 func Load(ms float64) *telemetry.Event {
 	return &telemetry.Event{
 		Kind: telemetry.KindVitals, App: App, URL: "http://localhost:3000/cart", Vitals: &telemetry.Vitals{LCP: &ms},

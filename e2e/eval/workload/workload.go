@@ -1,13 +1,12 @@
-// Package workload makes streams of telemetry of which the truth is known: error
-// lines as they come on steady, clustered, recurring and drifting services, page
-// loads before and after deploys, and chatter. With each stream goes what a
-// detector should say of it: its episodes.
+// Package workload makes streams of telemetry whose truth is known: error lines of steady,
+// clustered, recurring and drifting services, page loads before and after deploys, and
+// chatter. Each stream comes with what a detector should find in it: its episodes.
 //
-// A stream follows from its workload's name, the seeds and the run's number
-// alone, so that everybody has the same. There are two families of seeds:
-// detectors are tuned on Tuning and figures are reported of Frozen, which nobody
-// tunes on. The package knows no detector and no clock; times count from the
-// beginning of a run, in whole milliseconds as the bus stamps them.
+// A stream follows from its workload's name, the seeds and the run's number alone, so
+// everybody has the same. There are two families of seeds: detectors are tuned on Tuning,
+// and figures are published of Frozen, on which nothing is tuned. The package knows no
+// detector and no clock. Times count from the beginning of a run, in whole milliseconds as
+// the bus stamps them.
 package workload
 
 import (
@@ -23,8 +22,8 @@ import (
 // Seeds is a family of seeds.
 type Seeds uint64
 
-// The families. Frozen is fixed for good: a figure that was bad on it is fixed by
-// what is right on Tuning, never by other seeds.
+// The families. Frozen never changes: a bad figure on it is improved by tuning on Tuning,
+// never by other seeds.
 const (
 	Tuning Seeds = 0x7475_6e69_6e67_0001
 	Frozen Seeds = 0x6672_6f7a_656e_0001
@@ -33,50 +32,50 @@ const (
 // App is the app of every event: each run has a detector of its own.
 const App = "shop"
 
-// Kind is what a workload is made of, and so which rules are judged by it.
+// Kind is the kind of a workload's events, which decides the rules that are measured.
 type Kind int
 
 // The kinds of workloads.
 const (
-	// Errors are log lines of level error, for the rules about anomalies.
+	// Errors are log lines of level error, for the error-spike rules.
 	Errors Kind = iota
-	// Loads are page loads, for the rules about regressions.
+	// Loads are page loads, for the regression rules.
 	Loads
-	// Lines are log lines and health checks, for the rules about noise.
+	// Lines are log lines and health checks, for the noise rules.
 	Lines
 )
 
-// Arrival is an event and when it came.
+// Arrival is an event and its time.
 type Arrival struct {
 	At time.Duration
-	// Event may be shared with other arrivals and is not to be changed.
+	// Event may be shared with other arrivals; do not change it.
 	Event *telemetry.Event
-	// Class says what the event is, in workloads of Lines.
+	// Class is the class of the event, in workloads of Lines.
 	Class Class
 }
 
-// Episode is something that should be reported.
+// Episode is something that should be found.
 type Episode struct {
 	Kind string
-	// Start is its first moment. What is distinguished from then up to End has found it.
+	// Start is its first moment. A finding from then up to End has found it.
 	Start, End time.Duration
-	// Grace is for how long after End something told is late: it finds nothing, and
-	// is not false either.
+	// Grace is how long after End a finding is late: it finds nothing, and is not false
+	// either.
 	Grace time.Duration
 }
 
 // Span is a stretch of a run, both ends included.
 type Span struct{ From, To time.Duration }
 
-// Run is one app's stream and what is true of it.
+// Run is one app's stream and its truth.
 type Run struct {
 	Length time.Duration
 	// Arrivals are in order. Equal times are possible.
 	Arrivals []Arrival
 	// Episodes are in order and don't overlap.
 	Episodes []Episode
-	// Learning are stretches in which what is no episode can't be reported from one yet:
-	// the first few times that something recurs.
+	// Learning are times in which a recurring event cannot be distinguished from an episode
+	// yet: its first few times.
 	Learning []Span
 }
 
@@ -85,7 +84,7 @@ type Workload struct {
 	// Generator is the family, Cell the parameters, as in bursts 0.5/s.
 	Generator, Cell string
 	Kind            Kind
-	// Runs is how many runs there are, each with an app that starts again.
+	// Runs is the number of runs, each with a new app.
 	Runs int
 
 	make func(r *rand.Rand) Run
@@ -103,19 +102,19 @@ func (w Workload) Run(seeds Seeds, number int) Run {
 	return run
 }
 
-// Size is how much there is of each workload.
+// Size is the amount of each workload.
 type Size struct {
-	// Hours are simulated for each workload of errors, at least; some have more,
-	// where episodes are far apart. At least 60 are needed for figures that hold.
+	// Hours are simulated for each workload of errors, at least; some have more, where
+	// episodes are far apart. Reliable figures need at least 60.
 	Hours int
 	// Pages is how many pages of each kind there are, each with a deploy where the
 	// workload has any.
 	Pages int
-	// Chatter is how many runs of 2 h each workload of lines has.
+	// Chatter is the number of runs of 2 h of each workload of lines.
 	Chatter int
 }
 
-// Full is the size that figures are reported of.
+// Full is the size of the published figures.
 var Full = Size{Hours: 240, Pages: 400, Chatter: 3}
 
 // All lists every workload.
