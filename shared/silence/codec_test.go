@@ -126,7 +126,7 @@ func roundTrip(t *testing.T, encode func() ([]byte, error), decode func([]byte) 
 
 // TestProperties changes a set at random. What was handed out is never changed,
 // the bounds hold, documents come back as they were, and whether an alert is
-// hushed never changes from yes to no as time goes by: two readers of one alert
+// suppressed never changes from yes to no as time goes by: two readers of one alert
 // agree once one has held it back. A new silence changes nothing for alerts that
 // were there before.
 func TestProperties(t *testing.T) {
@@ -136,7 +136,7 @@ func TestProperties(t *testing.T) {
 		apps := rapid.SampledFrom([]string{"web", "api"})
 		keys := rapid.SampledFrom([]string{"k1", "k2", "k3"})
 		held := map[string]alert.Alert{}
-		var told []alert.Alert
+		var delivered []alert.Alert
 		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(1, 100).Draw(t, "pause")) * time.Minute)
 			before, beforeText := set, written(t, set)
@@ -154,9 +154,9 @@ func TestProperties(t *testing.T) {
 				if err != nil && !(len(set.Silences.Active(now)) == silence.MaxSilences) {
 					t.Fatal(err)
 				}
-				for _, a := range told {
-					if hushes(silence.Set{Silences: next}, a, now) {
-						t.Fatalf("told and silenced later: %+v", a)
+				for _, a := range delivered {
+					if suppresses(silence.Set{Silences: next}, a, now) {
+						t.Fatalf("delivered, and suppressed by a later silence: %+v", a)
 					}
 				}
 				set.Silences = next
@@ -168,10 +168,10 @@ func TestProperties(t *testing.T) {
 				}
 			default:
 				set.Acks, _ = set.Acks.Apply(a)
-				if _, hushed := set.Suppresses(a, now); hushed {
+				if _, suppressed := set.Suppresses(a, now); suppressed {
 					held[a.ID] = a
 				} else {
-					told = append(told, a)
+					delivered = append(delivered, a)
 				}
 			}
 			if written(t, before) != beforeText {
@@ -181,8 +181,8 @@ func TestProperties(t *testing.T) {
 				t.Fatal("too many")
 			}
 			for _, a := range held {
-				if now.Sub(a.Timestamp) < 24*time.Hour && !hushes(set, a, now) {
-					t.Fatalf("held back and told later: %+v\n%s", a, written(t, set))
+				if now.Sub(a.Timestamp) < 24*time.Hour && !suppresses(set, a, now) {
+					t.Fatalf("suppressed, and delivered later: %+v\n%s", a, written(t, set))
 				}
 			}
 		}

@@ -38,7 +38,7 @@ func silenced(t *testing.T, s silence.Silence) silence.Set {
 	return silence.Set{Silences: list}
 }
 
-func TestWhatASilenceMatches(t *testing.T) {
+func TestSilenceMatches(t *testing.T) {
 	a := raised("k", 1)
 	for _, tt := range []struct {
 		name string
@@ -59,18 +59,17 @@ func TestWhatASilenceMatches(t *testing.T) {
 		{"what it resolves", silence.Silence{App: "web"}, with(a, func(a *alert.Alert) { a.Resolves = "b" }), true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			why, hushed := silenced(t, tt.s).Suppresses(tt.a, at(1))
-			if hushed != tt.want || hushed != (why == silence.Cause{Silence: "s1"}) {
-				t.Errorf("hushed %v, %+v", hushed, why)
+			why, suppressed := silenced(t, tt.s).Suppresses(tt.a, at(1))
+			if suppressed != tt.want || suppressed != (why == silence.Cause{Silence: "s1"}) {
+				t.Errorf("Suppresses = %+v, %t, want %t", why, suppressed, tt.want)
 			}
 		})
 	}
 }
 
-// TestWhenASilenceLasts: an hour from the start. What was raised while it lasted
-// is held back also from a reader that comes later, and what was raised before is
-// told also by one that comes meanwhile.
-func TestWhenASilenceLasts(t *testing.T) {
+// TestSilenceDuration: an alert that was raised within the hour of the silence is suppressed for later
+// readers as well; one that was raised before is not suppressed meanwhile either.
+func TestSilenceDuration(t *testing.T) {
 	set := silenced(t, silence.Silence{App: "web"})
 	for _, tt := range []struct {
 		raised, now int
@@ -79,31 +78,31 @@ func TestWhenASilenceLasts(t *testing.T) {
 		{-5, 0, false}, {-3 * 24 * 60, 1, false}, {0, 0, true}, {59, 59, true}, {60, 60, false}, {61, 61, false},
 		{30, 90, true}, {-5, 90, false}, {60, 59, false},
 	} {
-		if _, hushed := set.Suppresses(raised("k", tt.raised), at(tt.now)); hushed != tt.want {
-			t.Errorf("raised at %d, looked at at %d: hushed %v", tt.raised, tt.now, hushed)
+		if _, suppressed := set.Suppresses(raised("k", tt.raised), at(tt.now)); suppressed != tt.want {
+			t.Errorf("raised at %d, read at %d: suppressed = %t, want %t", tt.raised, tt.now, suppressed, tt.want)
 		}
 	}
 }
 
-// TestSilencedAgain: by the same silence, longer or shorter. It began when the
-// first one did, so what that held back stays so.
+// TestSilencedAgain: the same matcher again changes the end and keeps the beginning, so suppressed
+// alerts stay suppressed.
 func TestSilencedAgain(t *testing.T) {
 	set := silenced(t, silence.Silence{App: "web"})
 	again := silence.Silence{ID: "s2", App: "web", Reason: "still", Created: at(30), Until: at(40)}
 	list, s, err := set.Silences.Add(again, at(30))
 	if err != nil || len(list) != 1 || s.ID != "s1" || s.Reason != "still" || !s.Created.Equal(start) || !s.Until.Equal(at(40)) {
-		t.Fatalf("%+v, %v", s, err)
+		t.Fatalf("Add = %+v, %v, want silence s1 from its first beginning until minute 40", s, err)
 	}
 	set.Silences = list
 	for minutes, want := range map[int]bool{-1: false, 10: true, 35: true, 45: false} {
-		if hushes(set, raised("k", minutes), at(50)) != want {
-			t.Errorf("raised at %d: want %v", minutes, want)
+		if suppresses(set, raised("k", minutes), at(50)) != want {
+			t.Errorf("raised at %d: suppressed = %t, want %t", minutes, !want, want)
 		}
 	}
-	// One that is over is another one.
+	// An ended silence is not continued.
 	list, s, err = list.Add(silence.Silence{ID: "s3", App: "web", Created: at(70), Until: at(80)}, at(70))
-	if err != nil || len(list) != 2 || s.ID != "s3" || hushes(silence.Set{Silences: list}, raised("k", 60), at(71)) {
-		t.Errorf("%+v, %v", list, err)
+	if err != nil || len(list) != 2 || s.ID != "s3" || suppresses(silence.Set{Silences: list}, raised("k", 60), at(71)) {
+		t.Errorf("Add = %+v, %v, want a second silence that does not suppress earlier alerts", list, err)
 	}
 }
 
@@ -119,19 +118,19 @@ func TestAcknowledge(t *testing.T) {
 		came []alert.Alert
 		want string
 	}{
-		{"repetitions", []alert.Alert{with(raised("k", 11), warning), with(raised("k", 12), warning)}, "hushed hushed"},
-		{"what was there before", []alert.Alert{raised("k", 3), with(raised("k", 5), warning), with(raised("k", 11), warning)}, "hushed hushed hushed"},
-		{"other keys and apps", []alert.Alert{raised("other", 11), with(raised("k", 11), func(a *alert.Alert) { a.App = "x"; a.Severity = alert.Info })}, "told told"},
-		{"worse, and from then on", []alert.Alert{raised("k", 11), with(raised("k", 12), warning), raised("k", 13)}, "told told told"},
-		{"what was raised before the worse one and comes later", []alert.Alert{raised("k", 11), with(raised("k", 10), warning)}, "told hushed"},
-		{"resolved by its id", []alert.Alert{with(raised("other", 11), resolving(acked.ID)), with(raised("k", 12), warning)}, "told told"},
+		{"repetitions", []alert.Alert{with(raised("k", 11), warning), with(raised("k", 12), warning)}, "suppressed suppressed"},
+		{"earlier alerts", []alert.Alert{raised("k", 3), with(raised("k", 5), warning), with(raised("k", 11), warning)}, "suppressed suppressed suppressed"},
+		{"other keys and apps", []alert.Alert{raised("other", 11), with(raised("k", 11), func(a *alert.Alert) { a.App = "x"; a.Severity = alert.Info })}, "not not"},
+		{"a higher severity, and everything after it", []alert.Alert{raised("k", 11), with(raised("k", 12), warning), raised("k", 13)}, "not not not"},
+		{"raised before the more severe one, read after it", []alert.Alert{raised("k", 11), with(raised("k", 10), warning)}, "not suppressed"},
+		{"resolved by its id", []alert.Alert{with(raised("other", 11), resolving(acked.ID)), with(raised("k", 12), warning)}, "not not"},
 		{"resolved together with another", []alert.Alert{
 			with(raised("other", 11), func(a *alert.Alert) { a.Resolves, a.AlsoResolves = "newer", []string{acked.ID} }), with(raised("k", 12), warning),
-		}, "told told"},
-		{"resolved by its key", []alert.Alert{with(raised("k", 11), resolving("repetition")), with(raised("k", 12), warning)}, "told told"},
-		{"an earlier end", []alert.Alert{with(raised("k", 4), resolving("earlier")), with(raised("k", 12), warning)}, "told hushed"},
-		{"the end of something else", []alert.Alert{with(raised("other", 11), resolving("x")), with(raised("k", 12), warning)}, "told hushed"},
-		{"a day", []alert.Alert{with(raised("k", 10+24*60-1), warning), with(raised("k", 10+24*60), warning)}, "hushed told"},
+		}, "not not"},
+		{"resolved by its key", []alert.Alert{with(raised("k", 11), resolving("repetition")), with(raised("k", 12), warning)}, "not not"},
+		{"an earlier resolution", []alert.Alert{with(raised("k", 4), resolving("earlier")), with(raised("k", 12), warning)}, "not suppressed"},
+		{"the resolution of another alert", []alert.Alert{with(raised("other", 11), resolving("x")), with(raised("k", 12), warning)}, "not suppressed"},
+		{"a day", []alert.Alert{with(raised("k", 10+24*60-1), warning), with(raised("k", 10+24*60), warning)}, "suppressed not"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			set := silence.Set{Acks: silence.Acks(nil).Add(silence.Acknowledge(acked, "me", at(10)), at(10))}
@@ -147,17 +146,17 @@ func TestAcknowledge(t *testing.T) {
 				if _, again := after.Apply(a); len(again) > 0 {
 					t.Error("the same alert ends it twice")
 				}
-				why, hushed := set.Suppresses(a, now)
-				if hushed && (len(ended) > 0 || why.Ack != acked.ID) {
-					t.Errorf("hushed by %+v, ended %v", why, ended)
+				why, suppressed := set.Suppresses(a, now)
+				if suppressed && (len(ended) > 0 || why.Ack != acked.ID) {
+					t.Errorf("suppressed by %+v, ended %v", why, ended)
 				}
 				if other, changed := before.MarkEnded(ended...); changed != (len(ended) > 0) || !reflect.DeepEqual(other, after) {
-					t.Errorf("told of it: %+v, want %+v", other, after)
+					t.Errorf("MarkEnded = %+v, want %+v", other, after)
 				}
-				got = append(got, map[bool]string{true: "hushed", false: "told"}[hushed])
+				got = append(got, map[bool]string{true: "suppressed", false: "not"}[suppressed])
 			}
 			if s := strings.Join(got, " "); s != tt.want {
-				t.Errorf("%s, want %s", s, tt.want)
+				t.Errorf("suppressed: %s, want %s", s, tt.want)
 			}
 		})
 	}
@@ -170,12 +169,12 @@ func TestAcknowledgedAgain(t *testing.T) {
 	acks := silence.Acks(nil).Add(silence.Acknowledge(first, "me", at(10)), at(10))
 	acks, _ = acks.Apply(worse)
 	acks = acks.Add(silence.Acknowledge(worse, "me", at(21)), at(21))
-	if set := (silence.Set{Acks: acks}); len(acks) != 1 || !hushes(set, first, at(22)) || !hushes(set, worse, at(22)) || !hushes(set, raised("k", 22), at(22)) {
+	if set := (silence.Set{Acks: acks}); len(acks) != 1 || !suppresses(set, first, at(22)) || !suppresses(set, worse, at(22)) || !suppresses(set, raised("k", 22), at(22)) {
 		t.Errorf("%+v", acks)
 	}
 	// One that was seen before does not weaken it.
 	acks = acks.Add(silence.Acknowledge(first, "me", at(30)), at(30))
-	if set := (silence.Set{Acks: acks}); len(acks) != 1 || !hushes(set, raised("k", 31), at(31)) {
+	if set := (silence.Set{Acks: acks}); len(acks) != 1 || !suppresses(set, raised("k", 31), at(31)) {
 		t.Errorf("%+v", acks)
 	}
 	ended, k, err := acks.End(first.ID, at(40))
@@ -183,16 +182,16 @@ func TestAcknowledgedAgain(t *testing.T) {
 		t.Errorf("%+v, %+v, %v", ended, k, err)
 	}
 	if _, _, err := ended.End(first.ID, at(41)); !errors.Is(err, silence.ErrUnknown) {
-		t.Errorf("ended twice: %v", err)
+		t.Errorf("End of an ended acknowledgement = %v, want ErrUnknown", err)
 	}
-	if set := (silence.Set{Acks: ended}); hushes(set, raised("k", 41), at(41)) || !hushes(set, raised("k", 39), at(41)) {
-		t.Error("what came meanwhile is told, or what comes is not")
+	if set := (silence.Set{Acks: ended}); suppresses(set, raised("k", 41), at(41)) || !suppresses(set, raised("k", 39), at(41)) {
+		t.Error("want alerts suppressed that were raised while it was active, and no later ones")
 	}
 }
 
-func hushes(s silence.Set, a alert.Alert, now time.Time) bool {
-	_, hushed := s.Suppresses(a, now)
-	return hushed
+func suppresses(s silence.Set, a alert.Alert, now time.Time) bool {
+	_, suppressed := s.Suppresses(a, now)
+	return suppressed
 }
 
 func TestSilencesAreBounded(t *testing.T) {
@@ -216,7 +215,7 @@ func TestSilencesAreBounded(t *testing.T) {
 	}
 	next, s, err := list.End("id of k9", at(2))
 	if err != nil || s.DedupKey != "k9" || !s.Until.Equal(at(2)) || !list[9].Until.Equal(at(10)) {
-		t.Fatalf("%+v, %v", s, err)
+		t.Fatalf("Add = %+v, %v, want silence s1 from its first beginning until minute 40", s, err)
 	}
 	list = next
 	if _, _, err := list.End("id of k9", at(3)); !errors.Is(err, silence.ErrUnknown) {
@@ -311,8 +310,8 @@ func BenchmarkHushes(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		set.Acks, _ = set.Acks.Apply(a)
-		if _, hushed := set.Suppresses(a, at(1)); hushed {
-			b.Fatal("hushed")
+		if _, suppressed := set.Suppresses(a, at(1)); suppressed {
+			b.Fatal("suppressed")
 		}
 	}
 }
