@@ -13,6 +13,7 @@
 //	elements    what the elements of a list are, for refusals
 //	required    "true": it must be there, and not empty
 //	lenient     "true": any string is accepted, and enum only documents
+//	bounds      "shown": the schema has the maxLength of a string and the minItems of a list
 //
 // It knows nothing of MCP and of particular tools.
 package toolschema
@@ -56,6 +57,8 @@ type field struct {
 	min, max          int
 	elements          string
 	required, lenient bool
+	// boundsShown reports whether the schema has the bounds of strings and lists too.
+	boundsShown bool
 }
 
 // New returns the schema of T. It fails when a tag is malformed.
@@ -98,6 +101,7 @@ func fieldOf(f reflect.StructField, enums Enums) (field, error) {
 	one := field{
 		name: name, description: f.Tag.Get("jsonschema"), index: f.Index, kind: f.Type.Kind(), elements: f.Tag.Get("elements"),
 		required: f.Tag.Get("required") == "true", lenient: f.Tag.Get("lenient") == "true",
+		boundsShown: f.Tag.Get("bounds") == "shown",
 	}
 	if name == "" {
 		return one, fmt.Errorf("has no name")
@@ -139,7 +143,15 @@ func (f field) complete(s *jsonschema.Schema) {
 		if len(values) > 0 {
 			s.Items.Enum = values
 		}
+		if f.boundsShown {
+			least := 1
+			s.MinItems = &least
+		}
 	default:
+		if f.boundsShown {
+			most := f.max
+			s.MaxLength = &most
+		}
 		if len(values) > 0 {
 			s.Enum = values
 		}

@@ -24,6 +24,8 @@ type arguments struct {
 	Note   string   `json:"note" max:"5" default:""`
 	Hint   string   `json:"hint" enum:"color" default:"red" lenient:"true"`
 	Via    string   `json:"via" enum:"color"`
+	Tag    string   `json:"tag" max:"7" bounds:"shown"`
+	Tints  []color  `json:"tints" enum:"color" default:"red" bounds:"shown"`
 }
 
 var enums = toolschema.Enums{"action": {"start", "stop"}, "color": {"red", "blue"}}
@@ -42,7 +44,8 @@ func TestJSON(t *testing.T) {
 		`"layers":{"type":"integer","description":"How many layers","default":2,"minimum":1,"maximum":9},` +
 		`"colors":{"type":"array","description":"Which colors","default":["red"],"items":{"type":"string","enum":["red","blue"]}},` +
 		`"rooms":{"type":"array","items":{"type":"string"}},"note":{"type":"string","default":""},` +
-		`"hint":{"type":"string","default":"red","enum":["red","blue"]},"via":{"type":"string","enum":["red","blue"]}},` +
+		`"hint":{"type":"string","default":"red","enum":["red","blue"]},"via":{"type":"string","enum":["red","blue"]},"tag":{"type":"string","maxLength":7},` +
+		`"tints":{"type":"array","default":["red"],"minItems":1,"items":{"type":"string","enum":["red","blue"]}}},` +
 		`"required":["action"],"additionalProperties":false}`
 	var got, wanted any
 	if err := json.Unmarshal(newSchema(t).JSON(), &got); err != nil {
@@ -61,10 +64,10 @@ func TestDecode(t *testing.T) {
 		in   string
 		want arguments
 	}{
-		{`{"action":"stop"}`, arguments{Action: "stop", paint: paint{2}, Colors: []color{"red"}, Hint: "red"}},
+		{`{"action":"stop"}`, arguments{Action: "stop", paint: paint{2}, Colors: []color{"red"}, Hint: "red", Tints: []color{"red"}}},
 		{`{"action":"start","layers":9.0,"colors":["blue"],"rooms":["a"],"note":"12345","hint":"pink","via":"blue"}`,
-			arguments{Action: "start", paint: paint{9}, Colors: []color{"blue"}, Rooms: []string{"a"}, Note: "12345", Hint: "pink", Via: "blue"}},
-		{`{"action":"stop","note":"","via":"","hint":""}`, arguments{Action: "stop", paint: paint{2}, Colors: []color{"red"}, Hint: "red"}},
+			arguments{Action: "start", paint: paint{9}, Colors: []color{"blue"}, Rooms: []string{"a"}, Note: "12345", Hint: "pink", Via: "blue", Tints: []color{"red"}}},
+		{`{"action":"stop","note":"","via":"","hint":""}`, arguments{Action: "stop", paint: paint{2}, Colors: []color{"red"}, Hint: "red", Tints: []color{"red"}}},
 	} {
 		got, err := newSchema(t).Decode(json.RawMessage(tt.in))
 		if err != nil {
@@ -99,7 +102,7 @@ func TestRefusals(t *testing.T) {
 		{`{"action":"stop","note":null}`, "note must be a text of at most 5 bytes"},
 		{`{"action":"stop","hint":7}`, "hint must be one of red, blue"},
 		{`{"action":"stop","via":"pink"}`, "via must be one of red, blue"},
-		{`{"action":"stop","z":1,"a\u001b":1}`, "a␛ is no argument: allowed are action, layers, colors, rooms, note, hint, via"},
+		{`{"action":"stop","z":1,"a\u001b":1}`, "a␛ is no argument: allowed are action, layers, colors, rooms, note, hint, via, tag, tints"},
 	} {
 		if _, err := newSchema(t).Decode(json.RawMessage(tt.in)); err == nil || err.Error() != tt.want {
 			t.Errorf("Decode(%s) = %v, want %q", tt.in, err, tt.want)
