@@ -1,4 +1,4 @@
-// What a person does: clicks, submits, and moves within an app of one page.
+// Actions of the user: clicks, submits, and navigation within a single-page app.
 
 import { MAX_NAME, type Action } from './event.ts';
 import { dom } from './dom.ts';
@@ -8,19 +8,19 @@ import { selector } from './selector.ts';
 import { clip } from './text.ts';
 import { call, wrap } from './wrap.ts';
 
-/** What a click is meant for, when it hits something within: the icon of a button. */
+/** The element that a click is meant for when it hits a part of it, such as the icon of a button. */
 const CONTROLS = 'a,button,input,select,textarea,label,summary,option,[role],[onclick],[data-testid]';
 
 export function watchActions(reporter: Reporter): void {
-  const tell = (type: Action['type'], element: unknown): void => {
+  const report = (type: Action['type'], element: unknown): void => {
     if (!(element instanceof Element)) return;
-    reporter.tell('action', () => ({ type, target: clip(selector(element, dom), MAX_NAME) || 'unknown' }));
+    reporter.report('action', () => ({ type, target: clip(selector(element, dom), MAX_NAME) || 'unknown' }));
   };
   listen(document, 'click', (e) => {
     const hit = e.composedPath()[0] ?? e.target;
-    tell('click', hit instanceof Element ? (hit.closest(CONTROLS) ?? hit) : undefined);
+    report('click', hit instanceof Element ? (hit.closest(CONTROLS) ?? hit) : undefined);
   });
-  listen(document, 'submit', (e) => tell('submit', e.target));
+  listen(document, 'submit', (e) => report('submit', e.target));
   watchNavigation(reporter);
 }
 
@@ -29,7 +29,7 @@ function watchNavigation(reporter: Reporter): void {
   const moved = (replaced: boolean): void => {
     if (location.href === last) return;
     last = location.href;
-    if (!replaced) reporter.tell('action', () => ({ type: 'navigate', target: clip(route(location), MAX_NAME) }));
+    if (!replaced) reporter.report('action', () => ({ type: 'navigate', target: clip(route(location), MAX_NAME) }));
   };
   const { navigation } = window as { navigation?: EventTarget };
   if (navigation) {
@@ -45,7 +45,7 @@ function watchNavigation(reporter: Reporter): void {
   });
 }
 
-/** The path, and where an app keeps its path behind a #, that. No queries: the event's URL has them. */
+/** The path, plus the path behind # where an app keeps it there. No queries: the event's URL has them. */
 function route({ pathname, hash }: Location): string {
   return pathname + (/^#!?\//.test(hash) ? hash.split('?', 1)[0] : '');
 }

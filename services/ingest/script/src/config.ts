@@ -1,16 +1,16 @@
-// What the script tag says, and what there is to know of the page.
+// The settings of the script tag, and what is known about the page.
 
 import { MAX_NAME } from './event.ts';
 import { read } from './guard.ts';
 import { clip } from './text.ts';
 
 export interface Config {
-  /** Where events go. */
+  /** URL that events are sent to. */
   endpoint: string;
-  /** The URL of this script, as stacks show it. */
+  /** URL of this script, as it stands in stacks. */
   script: string;
   app?: string | undefined;
-  /** The version, deploy or commit of the page: what a CI result may be of as well. */
+  /** Version, deploy or commit of the page: a CI result may have the same one. */
   release?: string | undefined;
   token?: string | undefined;
   session: string;
@@ -19,7 +19,7 @@ export interface Config {
 const EVENTS = '/v1/events';
 const SESSION = 'tocsin.session';
 
-/** Reads the script tag. Without one that can be found there is nowhere to send to. */
+/** Reads the script tag. If it cannot be found, there is no endpoint to send to. */
 export function configure(): Config | undefined {
   const tag = scriptTag();
   if (!tag) return undefined;
@@ -35,7 +35,7 @@ export function configure(): Config | undefined {
   };
 }
 
-/** The tag that this script came from: for a module or an injected script the browser doesn't say. */
+/** The tag of this script: the browser does not name it for a module or an injected script. */
 function scriptTag(): HTMLScriptElement | undefined {
   const current = document.currentScript;
   if (current instanceof HTMLScriptElement && current.src) return current;
@@ -47,7 +47,7 @@ function scriptTag(): HTMLScriptElement | undefined {
   return undefined;
 }
 
-/** One id for each tab, and where the page may not store one, for each page. */
+/** One id for each tab, or for each page if the page may not store one. */
 function session(): string {
   const stored = read(() => sessionStorage.getItem(SESSION));
   if (stored && /^[0-9a-f]{16}$/.test(stored)) return stored;

@@ -1,5 +1,4 @@
-// What the page writes by console.error and console.warn. The console writes
-// it as before.
+// Watches console.error and console.warn, which write as before.
 
 import type { Log } from './event.ts';
 import { fingerprintOf } from './fingerprint.ts';
@@ -16,7 +15,7 @@ export function watchConsole(reporter: Reporter, stacks: Stacks): void {
 
   function watch(level: Log['level']): void {
     wrap(console, level, (original) => (_, self, args) => {
-      reporter.tell('log', () => line(level, args, stacks));
+      reporter.report('log', () => line(level, args, stacks));
       return call(original, self, args);
     });
   }
@@ -35,7 +34,7 @@ function line(level: Log['level'], args: readonly unknown[], stacks: Stacks): Lo
   };
 }
 
-/** The first error among the arguments: where it was made says more than where it was logged. */
+/** The first error among the arguments: its stack is better than that of the log call. */
 function errorAmong(args: readonly unknown[], stacks: Stacks): { value: unknown; stack: string } | undefined {
   for (let i = 0; i < args.length && i < 5; i++) {
     const value = args[i];

@@ -1,30 +1,30 @@
-// On what class of device a page is shown. The detector compares the loads of
-// telephones with those of telephones.
+// The class of device that shows a page. The detector compares page loads on phones with
+// those on phones.
 
 import { read } from './guard.ts';
 
 export type Device = 'mobile' | 'tablet' | 'desktop';
 
-/** What a browser says of its device. What it doesn't say is undefined. */
+/** What a browser reports about its device. Unknown values are undefined. */
 export interface Traits {
-  /** navigator.userAgentData.mobile, which Chromium has. */
+  /** navigator.userAgentData.mobile, in Chromium. */
   mobile?: boolean | undefined;
-  /** Whether what it is mostly pointed with is a finger. */
+  /** Whether the main pointing device is a finger. */
   coarse?: boolean | undefined;
-  /** The shorter side of the screen, which is the same upright and lying, in CSS pixels. */
+  /** The shorter side of the screen, equal in both orientations, in CSS pixels. */
   side?: number | undefined;
 }
 
-/** The widest telephone, lying or not: beyond begin small tablets, as in Android's sw600dp. */
+/** The widest phone, in either orientation: wider ones are small tablets, as in Android's sw600dp. */
 export const PHONE = 600;
 
-/** The class, or undefined where a browser says too little to tell. */
+/** The class, or undefined if a browser reports too little. */
 export function classOf({ mobile, coarse, side }: Traits): Device | undefined {
   if (mobile) return 'mobile';
   if (coarse === undefined) return undefined;
   if (!coarse) return 'desktop'; // also one with a touch screen beside its mouse
   if (side === undefined || !(side > 0)) return undefined;
-  // Chromium says of tablets that they are not mobile, whatever their size.
+  // Chromium reports tablets of every size as not mobile.
   return side < PHONE && mobile === undefined ? 'mobile' : 'tablet';
 }
 

@@ -1,5 +1,5 @@
-// Reads elements past the page: <form><input name="parentElement"></form> has
-// a parentElement of its own.
+// Reads properties of elements that a page may hide: <form><input name="parentElement"></form>
+// has a parentElement of its own.
 
 import type { Reader } from './selector.ts';
 
@@ -14,7 +14,7 @@ function getter(owner: object, name: string): (element: Element) => unknown {
   return (element) => Reflect.apply(get, element, []);
 }
 
-/** How far siblings are counted. */
+/** How many siblings are counted. */
 const MAX_SIBLINGS = 200;
 
 export const dom: Reader<Element> = {

@@ -1,4 +1,4 @@
-// Uncaught errors and rejections that nobody handled.
+// Uncaught errors and unhandled rejections.
 
 import { MAX_MESSAGE, MAX_URL, type Log } from './event.ts';
 import { fingerprintOf } from './fingerprint.ts';
@@ -12,7 +12,7 @@ export function watchErrors(reporter: Reporter, stacks: Stacks): void {
   listen(window, 'error', (e) => {
     const event = e as ErrorEvent;
     if (typeof event.message !== 'string') return; // an image or a script that did not load
-    reporter.tell('log', () => {
+    reporter.report('log', () => {
       const { error, filename } = event;
       const log = thrown('Uncaught ', error, stacks);
       if (error === undefined || error === null) log.message = clip(event.message, MAX_MESSAGE); // of a foreign script
@@ -21,11 +21,11 @@ export function watchErrors(reporter: Reporter, stacks: Stacks): void {
     });
   });
   listen(window, 'unhandledrejection', (e) => {
-    reporter.tell('log', () => thrown('Unhandled rejection: ', (e as PromiseRejectionEvent).reason, stacks));
+    reporter.report('log', () => thrown('Unhandled rejection: ', (e as PromiseRejectionEvent).reason, stacks));
   });
 }
 
-/** What was thrown, which may be anything. */
+/** The thrown value, which may be anything. */
 function thrown(before: string, value: unknown, stacks: Stacks): Log {
   const text = errorText(value);
   const stack = text === undefined ? undefined : stacks.clean(read(() => (value as Error).stack));

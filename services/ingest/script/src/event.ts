@@ -1,6 +1,5 @@
-// The events of POST /v1/events that a page can tell of, and their bounds. The
-// intake refuses a whole batch for one wrong event, so what is not surely valid
-// is not made into one.
+// The events of POST /v1/events that a page can send, and their bounds. The intake refuses a
+// whole batch for one invalid event, so only values that are surely valid become events.
 
 import type { Device } from './device.ts';
 import { read } from './guard.ts';
@@ -37,7 +36,7 @@ export interface Vitals {
   ttfb_ms?: number;
   load_ms?: number;
   cls?: number;
-  /** What the page was loaded on, where that can be told. */
+  /** The device of a page load, if it is known. */
   device?: Device | undefined;
 }
 
@@ -68,14 +67,14 @@ export interface Payloads {
 
 export type Kind = keyof Payloads;
 
-/** What all events of a page share. */
+/** The fields that all events of a page share. */
 export interface Origin {
   app?: string | undefined;
   session?: string | undefined;
   release?: string | undefined;
 }
 
-/** One event as the intake takes it. */
+/** One event as the intake accepts it. */
 export function toEvent<K extends Kind>(kind: K, payload: Payloads[K], origin: Origin, time: number, url: string): JsonObject {
   return {
     kind,
@@ -88,7 +87,7 @@ export function toEvent<K extends Kind>(kind: K, payload: Payloads[K], origin: O
   };
 }
 
-/** A duration as the intake takes it: not negative, finite, to a tenth of a millisecond. */
+/** A duration as the intake accepts it: not negative, finite, to a tenth of a millisecond. */
 export function milliseconds(value: number): number {
   return value > 0 && isFinite(value) ? Math.round(value * 10) / 10 : 0;
 }

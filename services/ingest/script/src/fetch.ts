@@ -1,18 +1,18 @@
-// Watches fetch. The page gets what the browser's own fetch answers, and sees
-// of its errors what it would see without us.
+// Watches fetch. The page gets the result of the browser's own fetch, and sees the errors that
+// it would see without this script.
 //
-// A script of another origin is muted: an error that has one of its frames on
-// top raises no event of unhandled rejections. So the browser makes its errors
-// without frames while it is called from here, and they get those of the page.
+// A script of another origin is muted: an error with one of its frames on top raises no event of
+// unhandled rejections. So the browser makes its errors without frames while this script calls
+// it, and they get those of the page.
 
 import { read, run } from './guard.ts';
 import type { Request as Begun, Requests } from './request.ts';
 import { call, wrap, type Callable } from './wrap.ts';
 
-/** What fetch answers with, even where the page has put a Promise of its own in the place of the browser's. */
+/** What fetch returns, even if the page has replaced Promise. */
 const BrowserPromise = (async () => {})().constructor as PromiseConstructor;
 
-/** Error as V8 has it. */
+/** Error in V8. */
 interface V8 {
   stackTraceLimit?: number;
   captureStackTrace?(holder: object, below: unknown): void;
@@ -32,7 +32,7 @@ export function watchFetch(requests: Requests): void {
   });
 }
 
-/** Calls a function of the browser's such that errors made meanwhile have no frames. */
+/** Calls a function of the browser so that errors made meanwhile have no frames. */
 function unframed(original: Callable, self: unknown, args: unknown[]): unknown {
   const limit = read(() => (Error as V8).stackTraceLimit);
   const limited = typeof limit === 'number' && setLimit(0);
@@ -54,9 +54,8 @@ function begin(requests: Requests, [input, init]: unknown[]): Begun | undefined 
 }
 
 /**
- * Looks at the end of a request. The page gets a promise of its own, which
- * nothing of ours comes in touch with: whether a rejection is handled is up to
- * the page alone.
+ * Watches the end of a request. The page gets a promise of its own, which this script never
+ * touches: only the page decides whether a rejection is handled.
  */
 function follow(
   requests: Requests,
@@ -84,7 +83,7 @@ function addFrames(error: unknown, stack: unknown): void {
   if (frames >= 0 && error.stack.indexOf('\n    at ') < 0) error.stack += stack.slice(frames);
 }
 
-/** Whether the page itself gave up. A timeout is a failure all the same. */
+/** Whether the page itself aborted. A timeout is a failure. */
 function aborted([input, init]: unknown[]): boolean {
   const signal = read(() => (init as RequestInit | undefined)?.signal ?? (input instanceof Request ? input.signal : undefined));
   return read(() => signal?.aborted === true && (signal.reason as DOMException | undefined)?.name !== 'TimeoutError') === true;

@@ -1,13 +1,13 @@
-// What a page says that an error is told apart by, whatever its words and its
-// stack are: throw Object.assign(new Error(text), { fingerprint: ['cart', 'timeout'] }).
+// The grouping key that a page gives to an error, for any message and stack:
+// throw Object.assign(new Error(text), { fingerprint: ['cart', 'timeout'] }).
 
 import { read } from './guard.ts';
 
-/** The intake's bounds. One beyond them counts as none. */
+/** The intake's bounds. A fingerprint beyond them is dropped. */
 const MAX_PARTS = 16;
 const MAX_LENGTH = 1 << 10;
 
-/** The fingerprint of an error, which is a text or some. No getter is called. */
+/** The fingerprint of an error: one text or several. No getter is called. */
 export function fingerprintOf(error: unknown): string[] | undefined {
   return read(() => {
     if (typeof error !== 'object' || error === null) return undefined;

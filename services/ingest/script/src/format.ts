@@ -1,5 +1,5 @@
-// What a call of console.error says: its message, as the console would write
-// it, and its arguments as JSON.
+// Formats a call of console.error: its message, as the console writes it, and its arguments as
+// JSON.
 
 import { MAX_ARGS, MAX_MESSAGE } from './event.ts';
 import type { Json } from './json.ts';
@@ -9,7 +9,7 @@ import { inline, plain } from './value.ts';
 const MAX_SHOWN = 20;
 const MAX_INLINE = 256; // bytes of an object within a message: its arguments say more
 
-/** The arguments as one line, with the directives of the first one filled in: %s %d %i %f %o %O %j, and %c gone. */
+/** The arguments as one line, with the directives of the first one filled in: %s %d %i %f %o %O %j; %c is removed. */
 export function message(args: readonly unknown[]): string {
   let used = 0;
   let text = '';
@@ -32,7 +32,7 @@ function show(value: unknown): string {
   return inline(value, typeof value === 'string' ? MAX_MESSAGE : MAX_INLINE);
 }
 
-/** The arguments, unless they say no more than the message. */
+/** The arguments, unless the message contains all of them. */
 export function argumentsOf(args: readonly unknown[]): Json[] | undefined {
   if (args.length === 0 || (args.length === 1 && typeof args[0] === 'string')) return undefined;
   const room = { left: MAX_ARGS };

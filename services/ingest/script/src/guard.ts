@@ -1,16 +1,16 @@
-// Nothing of ours may be thrown into the page: what goes wrong here is counted
-// and told, and the page goes on.
+// This script must never throw into the page: its own faults are counted and reported, and the
+// page continues.
 
 let faults = 0;
 
-/** How many times our own code went wrong since it was asked last. */
+/** Returns the number of faults since the last call. */
 export function takeFaults(): number {
   const n = faults;
   faults = 0;
   return n;
 }
 
-/** Runs f; when that throws, the answer is undefined. */
+/** Runs f, and returns undefined if it throws. */
 export function run<T>(f: () => T): T | undefined {
   try {
     return f();
@@ -20,7 +20,7 @@ export function run<T>(f: () => T): T | undefined {
   }
 }
 
-/** Reads a value of the page's, which may have a getter or a proxy that throws. That is not our fault. */
+/** Reads a value of the page, whose getter or proxy may throw. That is no fault of this script. */
 export function read<T>(f: () => T): T | undefined {
   try {
     return f();
@@ -29,7 +29,7 @@ export function read<T>(f: () => T): T | undefined {
   }
 }
 
-/** Listens without ever throwing into the dispatch, and without delaying it. */
+/** Adds a listener that never throws into the dispatch, and does not delay it. */
 export function listen(target: EventTarget, type: string, f: (e: Event) => void, capture = true): void {
   run(() => target.addEventListener(type, (e) => run(() => f(e)), { capture, passive: true }));
 }

@@ -1,5 +1,5 @@
-// JSON written by hand: JSON.stringify would ask the page's toJSON methods,
-// which a page may have put on every object and array.
+// JSON written by hand: JSON.stringify would call the page's toJSON methods, which a page may add
+// to every object and array.
 
 export type Json = string | number | boolean | null | Json[] | JsonObject;
 

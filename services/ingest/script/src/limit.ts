@@ -1,4 +1,4 @@
-/** A token bucket: so many a second, and burst at once after a while of quiet. */
+/** A token bucket: a rate per second, and a burst after a pause. */
 export class Bucket {
   private tokens: number;
   private last = 0;

@@ -1,17 +1,17 @@
-// How a batch leaves the page.
+// Sends a batch to the intake.
 
 import type { Config } from './config.ts';
 import { read } from './guard.ts';
 import type { Line, Outcome } from './send.ts';
 
-/** Statuses that are worth another try. Other refusals would only come again. */
+/** Statuses that are worth a retry. Other refusals would repeat. */
 const RETRY: readonly number[] = [408, 425, 429, 500, 502, 503, 504];
 const LOOPBACK = /^https?:\/\/(localhost|[^/]*\.localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/;
 
 /**
- * The line to the intake. A page of this machine may read its answers, and so
- * may one with a token; all that others learn is whether there was one. warn
- * tells the page's author that the intake refuses, once.
+ * The connection to the intake. A page of this machine, or one with a token, may read its answers;
+ * others learn only whether there was one. warn informs the page's author, once, that the intake
+ * refuses.
  */
 export function openLine(config: Config, warn: (text: string) => void): Line {
   const send = fetch;
@@ -22,8 +22,8 @@ export function openLine(config: Config, warn: (text: string) => void): Line {
   let warned = false;
 
   async function outcome(answer: Response): Promise<Outcome> {
-    // Until all of it has been read, a request counts towards what a browser
-    // keeps alive, and there would be no room for the next.
+    // Until all of it has been read, a request counts towards the browser's bound of kept-alive
+    // requests, and there would be no room for the next.
     const text = await answer.text();
     if (answer.ok || answer.type === 'opaque') return 'done';
     if (RETRY.indexOf(answer.status) >= 0) return 1000 * (Number(answer.headers.get('Retry-After')) || 0);
@@ -48,7 +48,7 @@ export function openLine(config: Config, warn: (text: string) => void): Line {
           cache: 'no-store',
         }),
       ),
-    // A beacon can't carry a token.
+    // A beacon cannot carry a token.
     beacon: (body) => config.token === undefined && read(() => nav.sendBeacon(config.endpoint, body)) === true,
   };
 }

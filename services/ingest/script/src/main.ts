@@ -1,5 +1,5 @@
-// tocsin.js tells the intake that it was loaded from what goes on in a page.
-// Whatever happens, the page goes on as it would without it.
+// tocsin.js sends what happens in the page that loads it to the intake. In every case the page
+// works as it would without this script.
 
 import { watchActions } from './actions.ts';
 import { configure, type Config } from './config.ts';
@@ -45,7 +45,7 @@ function start(config: Config): void {
     warn(`tocsin.js: the Content-Security-Policy of this page lacks ${config.endpoint} in connect-src: nothing is sent`);
   };
 
-  // Each by itself: where a page or a browser lacks one thing, the others work.
+  // Each by itself: if a page or a browser lacks one feature, the others work.
   run(() => watchErrors(reporter, stacks));
   run(() => watchConsole(reporter, stacks));
   run(() => {
@@ -58,8 +58,8 @@ function start(config: Config): void {
   run(() => watchMemory(reporter));
   const load = run(() => new PageLoad(reporter));
 
-  // On the window and not captured: after all that listens on the document, and
-  // after the library that measures.
+  // On the window and not captured: after all listeners on the document, and after the library
+  // that measures.
   listen(
     window,
     'visibilitychange',

@@ -1,4 +1,4 @@
-// How much of its memory the page's scripts use, where the browser tells.
+// The memory that the page's scripts use, if the browser reports it.
 
 import { run } from './guard.ts';
 import type { Reporter } from './report.ts';
@@ -14,7 +14,7 @@ export function watchMemory(reporter: Reporter): void {
     const { usedJSHeapSize: used_bytes, jsHeapSizeLimit: limit_bytes } = memory;
     if (!(used_bytes > 0 && limit_bytes > 0) || Math.abs(used_bytes - last) <= last * CHANGE) return;
     last = used_bytes;
-    reporter.tell('memory', () => ({ used_bytes, limit_bytes }));
+    reporter.report('memory', () => ({ used_bytes, limit_bytes }));
   };
   look();
   setInterval(() => run(look), EVERY);

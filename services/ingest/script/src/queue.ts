@@ -1,5 +1,5 @@
-// What waits to be sent, oldest first, as JSON texts. Full means that the
-// oldest go: what happens now says more than what happened long ago.
+// Events that wait to be sent, oldest first, as JSON texts. When it is full, the oldest are
+// dropped: recent events are more useful.
 
 import { bytes } from './text.ts';
 
@@ -23,7 +23,7 @@ export class Queue {
     return this.size;
   }
 
-  /** Adds an event at the end. The answer is how many were dropped for it. */
+  /** Adds an event at the end. Returns how many were dropped for it. */
   push(json: string): number {
     const entry = { json, bytes: bytes(json) + 1 }; // with the comma
     this.entries.push(entry);
@@ -31,7 +31,7 @@ export class Queue {
     return this.trim();
   }
 
-  /** Takes the oldest, as many as fit into both bounds. */
+  /** Takes the oldest events, as many as fit into both bounds. */
   take(maxEvents: number, maxBytes: number): Entry[] {
     let n = 0;
     let room = maxBytes;
@@ -44,7 +44,7 @@ export class Queue {
     return taken;
   }
 
-  /** Puts back what could not be sent: it is older than all that waits. The answer is how many were dropped. */
+  /** Puts back events that could not be sent, before the others. Returns how many were dropped. */
   putBack(taken: Entry[]): number {
     this.entries = taken.concat(this.entries);
     this.size += total(taken);

@@ -1,4 +1,4 @@
-// Where all that watches the page hands in what it saw.
+// Collects the events of everything that watches the page.
 
 import type { Config } from './config.ts';
 import { MAX_URL, toEvent, type Kind, type Payloads } from './event.ts';
@@ -8,7 +8,7 @@ import { Bucket } from './limit.ts';
 import type { Sender } from './send.ts';
 import { clip } from './text.ts';
 
-/** Events of one kind that a page may tell a second, and at once; beyond, they are counted. */
+/** How many events of one kind a page may send per second, and at once; further ones are counted. */
 export const PER_SECOND = 20;
 export const BURST = 50;
 
@@ -22,11 +22,11 @@ export class Reporter {
   ) {}
 
   /**
-   * Tells of an event, unless there are too many of its kind: then make, which
-   * costs most, is not called. It is not called either when the page's code,
-   * run by make, comes back here. make returns undefined for what is no event.
+   * Reports an event, unless there are too many of its kind: then make, the expensive part, is not
+   * called. Nor is it called when the page's code, run by make, gets here again. make returns
+   * undefined if there is no event.
    */
-  tell<K extends Kind>(kind: K, make: () => Payloads[K] | undefined, page?: string): void {
+  report<K extends Kind>(kind: K, make: () => Payloads[K] | undefined, page?: string): void {
     if (this.reporting) return;
     this.reporting = true;
     try {
@@ -44,7 +44,7 @@ export class Reporter {
     }
   }
 
-  /** The event that says how many are missing. */
+  /** The event with the number of missing events. */
   notice(lost: number): string {
     const faults = takeFaults();
     const message = `tocsin.js dropped ${lost} events` + (faults ? ` and had ${faults} faults of its own` : '');

@@ -1,5 +1,4 @@
-// One request of the page, from its beginning to its end. No headers and no
-// bodies are looked at.
+// One request of the page, from its start to its end. Headers and bodies are not read.
 
 import type { Config } from './config.ts';
 import { MAX_MESSAGE, MAX_NAME, MAX_URL, milliseconds } from './event.ts';
@@ -21,12 +20,12 @@ export class Requests {
     private readonly reporter: Reporter,
     private readonly config: Config,
   ) {
-    // What breaks off because the page goes did not fail.
+    // A request that ends because the page is left did not fail.
     listen(window, 'pagehide', () => (this.leaving = true));
     listen(window, 'pageshow', () => (this.leaving = false));
   }
 
-  /** Begins a request. It is none of ours when it is no HTTP, or goes to the intake. */
+  /** Starts a request. Requests to the intake, and those that are not HTTP, are ignored. */
   begin(method: unknown, url: unknown): Request | undefined {
     const target = read(() => new URL(String(url), document.baseURI));
     if (!target || !/^https?:$/.test(target.protocol) || target.href.startsWith(this.config.endpoint)) return undefined;
@@ -34,19 +33,19 @@ export class Requests {
     return { method: clip(name.toUpperCase(), MAX_NAME), url: clip(target.href, MAX_URL), start: performance.now() };
   }
 
-  /** A request that was answered. An opaque answer has no status that could be told. */
+  /** A request that was answered. An opaque answer has no known status. */
   answered(request: Request, status: unknown): void {
     if (typeof status !== 'number' || !(status >= 1 && status <= 999)) return;
-    this.tell(request, Math.floor(status), undefined);
+    this.report(request, Math.floor(status), undefined);
   }
 
   failed(request: Request, error: unknown): void {
     if (this.leaving) return;
-    this.tell(request, 0, clip(errorText(error) ?? inline(error, MAX_MESSAGE), MAX_MESSAGE));
+    this.report(request, 0, clip(errorText(error) ?? inline(error, MAX_MESSAGE), MAX_MESSAGE));
   }
 
-  private tell({ method, url, start }: Request, status: number, error: string | undefined): void {
+  private report({ method, url, start }: Request, status: number, error: string | undefined): void {
     const duration_ms = milliseconds(performance.now() - start);
-    this.reporter.tell('network', () => ({ method, url, status, duration_ms, error }));
+    this.reporter.report('network', () => ({ method, url, status, duration_ms, error }));
   }
 }

@@ -1,4 +1,4 @@
-// What the page's Content-Security-Policy forbade.
+// Violations of the page's Content-Security-Policy.
 
 import type { Config } from './config.ts';
 import { MAX_MESSAGE, MAX_URL } from './event.ts';
@@ -6,7 +6,7 @@ import { listen } from './guard.ts';
 import type { Reporter } from './report.ts';
 import { clip } from './text.ts';
 
-/** forbidden is called when it is us who may not send. */
+/** forbidden is called if the policy forbids this script to send. */
 export function watchSecurity(reporter: Reporter, config: Config, forbidden: () => void): void {
   listen(document, 'securitypolicyviolation', (e) => {
     const { blockedURI, effectiveDirective, disposition, sourceFile, lineNumber } = e as SecurityPolicyViolationEvent;
@@ -15,7 +15,7 @@ export function watchSecurity(reporter: Reporter, config: Config, forbidden: () 
       return;
     }
     const url = /^[a-z][a-z0-9+.-]*:/i.test(blockedURI) ? blockedURI : undefined;
-    reporter.tell('security', () => {
+    reporter.report('security', () => {
       const blocked = disposition === 'report' ? 'would block' : 'blocked';
       const place = sourceFile ? ` at ${sourceFile}:${lineNumber}` : '';
       return {

@@ -1,12 +1,12 @@
-// A short name for an element that is the same at the next load: its id, its
-// test id, its name, or else its place. Never what it says or holds.
+// A short name for an element that is the same at the next load: its id, its test id, its name,
+// or else its position. Never its text or value.
 
-/** What is read of an element. The page may have hidden the properties of a form behind its fields, so it is not asked itself. */
+/** What is read of an element. Fields may hide the properties of a form, so the form itself is not read. */
 export interface Reader<E> {
   tag(element: E): string;
   attribute(element: E, name: string): string | null;
   parent(element: E): E | null;
-  /** Place among the siblings of the same tag, from 1 on, and their number. */
+  /** Position among the siblings of the same tag, from 1, and their number. */
   place(element: E): [number, number];
 }
 
@@ -45,7 +45,7 @@ function attribute(name: string, value: string): string {
   return `[${name}="${value.replace(/["\\]/g, '\\$&')}"]`;
 }
 
-/** The tag with at most two classes, and its place among its like where there are some. */
+/** The tag with at most two classes, and its position if it has siblings of the same kind. */
 function step<E>(element: E, reader: Reader<E>): string {
   let text = reader.tag(element);
   const classes = (reader.attribute(element, 'class') ?? '').slice(0, 1000).split(/\s+/);
@@ -57,7 +57,7 @@ function step<E>(element: E, reader: Reader<E>): string {
   return of > 1 ? `${text}:nth-of-type(${place})` : text;
 }
 
-/** A name that a person gave, not one that a tool made anew for this load or build. */
+/** A name that a person chose, not one that a tool generates for each load or build. */
 function stable(name: string | null): string | undefined {
   if (!name || name.length > MAX_NAME || /\d{4}|[:\u00ab\u00bb]/.test(name)) return undefined;
   return /(^|[-_])(?=[a-z]*\d)[a-z0-9]{5,}$/i.test(name) && /\d[a-z]+\d|[a-z]\d[a-z]/i.test(name) ? undefined : name;

@@ -1,33 +1,32 @@
-// When what goes out. As long as the page is there, a batch goes by fetch,
-// which tells whether it arrived; when the page may end at any moment, by
-// beacon, which doesn't, and outlives the page.
+// When to send what. While the page is open, a batch is sent by fetch, which shows whether it
+// arrived; when the page may end at any moment, by a beacon, which does not, and outlives the page.
 
 import { Queue, total, type Entry } from './queue.ts';
 
-/** A batch: at most so many events and bytes. */
+/** Bounds of a batch: events and bytes. */
 export const MAX_BATCH = 50;
 export const MAX_BATCH_BYTES = 48 << 10;
-/** Browsers take 64 KiB of beacons and kept-alive requests at once, all of a page together. */
+/** Browsers accept 64 KiB of beacons and kept-alive requests at once, for all of a page together. */
 const MAX_IN_FLIGHT = 60 << 10;
 
 /** How long the first event of a batch waits for more, in milliseconds. */
 export const DELAY = 1000;
-/** How long to wait after a failure, at first and at most. */
+/** The pause after a failure, at first and at most. */
 export const RETRY_FIRST = 1000;
 export const RETRY_MOST = 30_000;
 
-/** What became of a batch: done with, or worth another try after so many milliseconds (0: the sender's own choice). */
+/** The result of a batch: done, or to be retried after some milliseconds (0: the sender decides). */
 export type Outcome = 'done' | number;
 
-/** The ways out of the page. */
+/** How to send from the page. */
 export interface Line {
   post(body: string): Promise<Outcome>;
-  /** Reports false when the browser doesn't take it. */
+  /** Reports false if the browser does not accept it. */
   beacon(body: string): boolean;
 }
 
 export interface Clock {
-  /** Calls f after so many milliseconds; the answer cancels. */
+  /** Calls f after some milliseconds; the result cancels. */
   after(ms: number, f: () => void): () => void;
   random(): number;
 }
@@ -42,7 +41,7 @@ export class Sender {
   private stopped = false;
   private lost = 0;
 
-  /** notice makes the event that tells how many were lost. */
+  /** notice makes the event with the number of dropped events. */
   constructor(
     private readonly line: Line,
     private readonly clock: Clock,
@@ -54,7 +53,7 @@ export class Sender {
     this.lose(this.queue.push(json));
   }
 
-  /** Counts events that were not kept. They are told of with the next batch. */
+  /** Counts events that were dropped. The next batch reports them. */
   lose(n: number): void {
     this.lost += n;
     this.plan();
@@ -67,12 +66,12 @@ export class Sender {
     this.queue.clear();
   }
 
-  /** The page is hidden, and with last it is about to end. */
+  /** The page is hidden; with last, it is about to end. */
   leave(last: boolean): void {
     if (this.stopped) return;
     this.wait();
     if (this.failures > 0 && !last) {
-      this.flush(); // a beacon would not tell that it was lost again
+      this.flush(); // a beacon would not show that it was lost again
       return;
     }
     let room = MAX_IN_FLIGHT - this.postBytes;
@@ -125,7 +124,7 @@ export class Sender {
     this.plan();
   }
 
-  /** Sees to it that what waits is sent in time. After a failure that is when its time has come. */
+  /** Schedules the next flush, after a failure at the end of the pause. */
   private plan(): void {
     if (this.stopped || this.posts > 0 || this.failures > 0 || this.queue.length + this.lost === 0) return;
     const full = this.queue.length >= MAX_BATCH || this.queue.bytes >= MAX_BATCH_BYTES;
@@ -135,7 +134,7 @@ export class Sender {
     this.cancel = this.clock.after(full ? 0 : DELAY, () => this.flush());
   }
 
-  /** Forgets when the next flush is due. */
+  /** Cancels the next flush. */
   private wait(): void {
     this.cancel?.();
     this.cancel = undefined;

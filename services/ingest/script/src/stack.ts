@@ -1,4 +1,4 @@
-// Stacks without the frames of this script, and the place that they begin at.
+// Stacks without the frames of this script, and the position at which they begin.
 
 import { MAX_STACK } from './event.ts';
 import { clip } from './text.ts';
@@ -10,10 +10,10 @@ const MAX_PLACE = 1 << 10; // units of a frame that are looked at
 const PLACE = /((?:[a-z][a-z-]*:\/\/|\/)[^\s()]*:\d+:\d+)\)?$/;
 
 export class Stacks {
-  /** own is the URL of this script, empty when it is not known. */
+  /** own is the URL of this script, empty if it is unknown. */
   constructor(private readonly own: string) {}
 
-  /** A stack as it is told: without our frames, bounded. */
+  /** The stack to send: without the frames of this script, bounded. */
   clean(stack: unknown): string | undefined {
     if (typeof stack !== 'string' || stack === '') return undefined;
     const lines = stack.slice(0, 2 * MAX_STACK).split('\n', MAX_FRAMES);
@@ -21,7 +21,7 @@ export class Stacks {
     return clip(theirs.join('\n'), MAX_STACK);
   }
 
-  /** The stack of whoever called into this script. */
+  /** The stack of the caller of this script. */
   here(): string | undefined {
     const stack = this.clean(new Error().stack);
     return stack?.replace(/^Error\n/, '') || undefined;

@@ -1,5 +1,5 @@
-// Texts are bounded by the bytes that they take in a request: JSON within
-// UTF-8. Nothing here knows the page.
+// Bounds texts by the bytes that they take in a request: JSON in UTF-8. It does not access the
+// page.
 
 /** How many bytes one UTF-16 unit takes as JSON, at most: half of a pair is escaped when it stands alone. */
 function cost(unit: number): number {

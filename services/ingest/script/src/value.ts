@@ -1,5 +1,5 @@
-// Makes plain JSON of whatever a page logs or throws: cyclic objects, getters
-// that throw, proxies, a million entries. No getter is called.
+// Makes plain JSON of any value that a page logs or throws: cyclic objects, getters that throw,
+// proxies, a million entries. No getter is called.
 
 import { read } from './guard.ts';
 import { encode, type Json, type JsonObject } from './json.ts';
@@ -91,7 +91,7 @@ function member(value: object, name: string, room: Room, path: object[]): Json {
   return 'value' in property ? convert(property.value, room, path) : '[getter]';
 }
 
-/** Objects that say more as a text than by their members, which may also be very many. */
+/** Objects whose text is better than their members, which may also be very many. */
 function specialText(value: object): string | undefined {
   const error = errorText(value);
   if (error !== undefined) return error;
@@ -107,7 +107,7 @@ function specialText(value: object): string | undefined {
   return typeof window !== 'undefined' && value === window ? '[window]' : undefined;
 }
 
-/** "TypeError: x is undefined" of an error, and undefined of what is none. */
+/** "TypeError: x is undefined" for an error, undefined for any other value. */
 export function errorText(value: unknown): string | undefined {
   if (!read(() => value instanceof Error || Object.prototype.toString.call(value) === '[object Error]')) return undefined;
   const error = value as { name?: unknown; message?: unknown };

@@ -1,10 +1,8 @@
-// How a page load felt: one event for each load, when the page is hidden for
-// the first time, as the detector takes each event for a load. What grows after
-// that is not told.
+// Web vitals: one event for each page load, when the page is hidden for the first time, because
+// the detector counts each event as a load. Later changes are not sent.
 //
-// A page that comes back from the back/forward cache is a new load, of which
-// only shifts and interactions are told: nothing was loaded, and a timing of
-// nearly nothing would spoil the baselines of real loads.
+// A page that returns from the back/forward cache is a new load, with shifts and interactions
+// alone: nothing was loaded, and timings near zero would distort the baselines of real loads.
 
 import { onCLS, onFCP, onINP, onLCP, onTTFB, type MetricType } from 'web-vitals';
 
@@ -15,17 +13,17 @@ import type { Reporter } from './report.ts';
 
 export class PageLoad {
   private vitals: Vitals = {};
-  private told = false;
+  private sent = false;
   private restored = false;
-  // In an app of one page, the load is that of the page it began with.
+  // In a single-page app, the load is that of its first page.
   private url = location.href;
 
   constructor(private readonly reporter: Reporter) {
-    // Before the library, which begins its own new load at the same moment.
+    // Before the library, which starts its own new load at the same moment.
     listen(window, 'pageshow', (e) => {
       if (!(e as PageTransitionEvent).persisted) return;
       this.vitals = {};
-      this.told = false;
+      this.sent = false;
       this.restored = true;
       this.url = location.href;
     });
@@ -45,13 +43,13 @@ export class PageLoad {
     else if (!this.restored) this.vitals[timings[name]] = milliseconds(value);
   }
 
-  /** Tells of the load, when it was not and there is something to tell. */
+  /** Sends the load, unless it was sent or is empty. */
   end(): void {
-    if (this.told) return;
+    if (this.sent) return;
     if (!this.restored) run(() => this.loaded());
     if (Object.keys(this.vitals).length === 0) return;
-    this.told = true;
-    this.reporter.tell('vitals', () => ({ ...this.vitals, device: device() }), this.url);
+    this.sent = true;
+    this.reporter.report('vitals', () => ({ ...this.vitals, device: device() }), this.url);
   }
 
   private loaded(): void {

@@ -1,22 +1,21 @@
-// Puts a function of ours in front of one of the browser's.
+// Puts a function of this script in front of one of the browser.
 
 import { run } from './guard.ts';
 
 export type Callable = (...args: never[]) => unknown;
 
-/** What gets the calls of a wrapped function. */
+/** The function that gets the calls of a wrapped function. */
 export type Apply = (original: Callable, self: unknown, args: unknown[]) => unknown;
 
-/** Calls a function with the receiver and the arguments that it was meant for. */
+/** Calls a function with its original receiver and arguments. */
 export const call: (f: Callable, self: unknown, args: readonly unknown[]) => unknown = Reflect.apply as never;
 
 const BrowserProxy = Proxy;
 
 /**
- * Replaces a method by a proxy of itself, so that it looks as before: name,
- * length and whatever a page or a library has put on it. What make returns gets
- * each call, and must pass it on to the original. Where the page has frozen the
- * owner, nothing is replaced.
+ * Replaces a method by a proxy of itself, so that it looks as before: name, length and every
+ * property that a page or a library has set on it. The function that make returns gets each call,
+ * and must pass it on to the original. If the page has frozen the owner, nothing is replaced.
  */
 export function wrap(owner: object, name: string, make: (original: Callable) => Apply): void {
   run(() => {

@@ -1,5 +1,4 @@
-// Watches XMLHttpRequest, by its events. Of requests for which a page stands
-// still only those are seen that were answered.
+// Watches XMLHttpRequest, by its events. Of synchronous requests, only answered ones are seen.
 
 import { run } from './guard.ts';
 import type { Request, Requests } from './request.ts';

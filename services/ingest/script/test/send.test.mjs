@@ -111,7 +111,7 @@ test('the intake may say when', async () => {
   assert.equal(p.posts.length, 2);
 });
 
-test('what was lost is told of', async () => {
+test('dropped events are reported', async () => {
   const p = page();
   p.add(207);
   p.sender.lose(3);
