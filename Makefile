@@ -19,35 +19,35 @@ LDFLAGS := -s -w -X $(SERVICE).version=$(VERSION) -X $(SERVICE).commit=$(COMMIT)
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: script
-script: ## build the page script, tocsin.js, where there is Node
+script: ## build the browser script tocsin.js, if Node is installed
 	@services/ingest/script/build.sh
 
 .PHONY: page
-page: ## build the dashboard's page, where there is Node
+page: ## build the dashboard's page, if Node is installed
 	@services/dashboard/web/build.sh
 
 .PHONY: build
-build: script page ## build bin/tocsin, which starts at once, and bin/tocsin-services, which it runs for most commands
+build: script page ## build bin/tocsin and bin/tocsin-services, which it runs for most commands
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin-services ./services/tocsin
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin ./services/tocsin/launcher
 
 .PHONY: run
-run: build ## build, then run bus, intake, detector and dashboard until Ctrl-C
+run: build ## build and run the bus, intake, detector and dashboard until Ctrl-C
 	bin/tocsin up
 
 .PHONY: demo
-demo: build ## a story of 10 s: what an agent sees, on free ports and a scratch directory
+demo: build ## play a story of 10 s: what an agent sees, on free ports and a scratch directory
 	$(GO) run ./e2e/cmd/demo -tocsin bin/tocsin
 
 .PHONY: images
-images: script page ## images of the services and of the whole, FROM scratch (see deploy/images)
+images: script page ## build the container images (see deploy/images)
 	@deploy/images/build.sh
 
 .PHONY: kube-apiserver
-kube-apiserver: ## build the API server that the Kubernetes tests run against (minutes, once)
+kube-apiserver: ## build the API server of the Kubernetes tests (minutes, once)
 	@e2e/kube-apiserver/build.sh
 
 # The packages that test the real binary. They build it with the race detector, and run
@@ -67,19 +67,19 @@ test-e2e: ## run the tests of the real binary, which is built with the race dete
 	cd e2e/manifests && GOWORK=off $(GO) test -count=1 -timeout 15m ./...
 
 .PHONY: bench
-bench: build ## latencies and throughput: p50 and p99, beside what was asked
+bench: build ## measure latencies and throughput: p50 and p99 beside the figures to meet
 	$(GO) run ./e2e/cmd/bench -tocsin bin/tocsin
 
 .PHONY: bench-kubernetes
-bench-kubernetes: build ## events, faults and memory from a real Kubernetes API server (make kube-apiserver builds it) to a subscriber; BENCH has its flags
+bench-kubernetes: build ## measure events, faults and memory on a real Kubernetes API server (needs make kube-apiserver; BENCH=FLAGS)
 	$(GO) run ./e2e/cmd/kubebench -tocsin bin/tocsin $(BENCH)
 
 .PHONY: eval
-eval: ## what the detectors find, miss and make up: writes e2e/eval/RESULTS.md (NAB=DIR and TCPD=DIR name corpora)
+eval: ## measure what the detection rules find, miss and invent, into e2e/eval/RESULTS.md (corpora: NAB=DIR TCPD=DIR)
 	$(GO) run ./e2e/cmd/eval -seeds frozen -out e2e/eval $(if $(NAB),-nab $(NAB)) $(if $(TCPD),-tcpd $(TCPD))
 
 .PHONY: fuzz
-fuzz: ## every fuzz target for FUZZTIME (10s)
+fuzz: ## run every fuzz target for FUZZTIME (10s)
 	@set -e; for pkg in $$($(GO) list work); do \
 		dir=$$($(GO) list -f '{{.Dir}}' $$pkg); \
 		for target in $$(grep -ho 'func Fuzz[A-Za-z0-9_]*' $$dir/*_test.go 2>/dev/null | sed 's/func //'); do \
@@ -89,7 +89,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: lint
-lint: ## gofmt, go vet, tsc, golangci-lint and, where its database can be reached, govulncheck
+lint: ## run gofmt, go vet, tsc, golangci-lint and, if its database can be reached, govulncheck
 	@out=$$(gofmt -l $(MODULES) e2e/kube-apiserver); test -z "$$out" || { echo "not gofmt-ed:"; echo "$$out"; exit 1; }
 	$(GO) vet work
 	@services/ingest/script/check.sh
@@ -99,18 +99,18 @@ lint: ## gofmt, go vet, tsc, golangci-lint and, where its database can be reache
 		(cd $$dir && $(GO) run $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...); \
 	done
 	cd e2e/manifests && GOWORK=off $(GO) run $(GOLANGCI_LINT) run --config $(CURDIR)/.golangci.yml ./...
-	@# With the flags of its build, whose cache it reads: a minute more, once.
+	@# With the flags of its build, to use the same cache.
 	@if e2e/kube-apiserver/build.sh --path >/dev/null; then cd e2e/kube-apiserver && GOWORK=off $(GO) vet -trimpath .; fi
 	@if curl -fsS -m 10 -o /dev/null https://vuln.go.dev/index/db.json 2>/dev/null; then \
 		for dir in $(MODULES); do (cd $$dir && $(GO) run $(GOVULNCHECK) ./...) || exit 1; done; \
 	else echo "govulncheck: skipped, its database can't be reached from here"; fi
 
 .PHONY: prose
-prose: ## the words of comments, strings and pages (Vale with our own rules, .vale/Tocsin)
+prose: ## check the words of comments, strings and pages (Vale with the rules in .vale/Tocsin)
 	@git ls-files '*.go' '*.md' '*.ts' '*.tsx' '*.sh' '*.yaml' ':!*/testdata/*' | xargs $(GO) run $(VALE) --output line
 
 .PHONY: release-check
-release-check: ## what goreleaser makes of .goreleaser.yaml (it takes minutes to build, once)
+release-check: ## check .goreleaser.yaml (builds goreleaser: minutes, once)
 	GOWORK=off $(GO) run $(GORELEASER) check
 
 .PHONY: clean

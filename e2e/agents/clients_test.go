@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -116,9 +117,15 @@ func checkRaceReports(t *testing.T, folder string) {
 	}
 }
 
+// oneAgent lets one coding agent run at a time: each keeps a processor busy, and waits
+// for its MCP servers for a limited time.
+var oneAgent sync.Mutex
+
 // run runs the agent to its end, and kills what it started.
 func (d *account) run(t *testing.T, args []string) string {
 	t.Helper()
+	oneAgent.Lock()
+	defer oneAgent.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), clientTimeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)

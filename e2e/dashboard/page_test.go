@@ -37,43 +37,55 @@ func TestPage(t *testing.T) {
 	}
 	v.sees(t, "all four", `document.querySelectorAll(".rows [role=row]").length === 4`)
 
-	shown := func(t *testing.T, what string, want ...string) {
+	shown := func(t *testing.T, v *viewer, what string, want ...string) {
 		t.Helper()
 		slices.Sort(want)
 		v.sees(t, what, fmt.Sprintf(`JSON.stringify(%s.sort()) === %q`, shownTitles, inLine(want)))
 	}
 	const users, pay, ci = "Server error: POST /api/users → 500", "Server error: GET /pay → 500", "CI failure: test on main"
+	// Each part has a tab of its own, so that one that fails leaves nothing to the next.
+	open := func(t *testing.T) *viewer {
+		t.Helper()
+		v := view(browser, t, sys.Bus.DashboardURL)
+		v.live(t, "websocket")
+		v.has(t, users)
+		v.has(t, ci)
+		return v
+	}
 	unauthorised := chromium.Eval[string](t, v.Tab, shownTitles+`.find(x => x.includes("401"))`)
 
 	t.Run("filters", func(t *testing.T) {
+		v := open(t)
 		v.click(t, `.severities button:nth-child(2)`)
-		shown(t, "warnings alone", unauthorised)
+		shown(t, v, "warnings alone", unauthorised)
 		v.button(t, "Show all")
 		v.sees(t, "the address without a filter", `location.hash === "#/alerts" || location.hash === ""`)
 		v.click(t, `.choice:nth-of-type(3) > button, .choice button`)
 		v.sees(t, "the focus in the panel", `document.activeElement.closest(".choice-panel")`)
 		v.press(t, kb.Escape)
 		chromium.Eval[bool](t, v.Tab, `(location.hash = "#/alerts?app=checkout", true)`)
-		shown(t, "an app by the address", pay)
+		shown(t, v, "an app by the address", pay)
 		chromium.Eval[bool](t, v.Tab, `(location.hash = "#/alerts?category=ci", true)`)
-		shown(t, "a category by the address", ci)
+		shown(t, v, "a category by the address", ci)
 		v.button(t, "Show all")
-		shown(t, "all again", ci, users, pay, unauthorised)
+		shown(t, v, "all again", ci, users, pay, unauthorised)
 	})
 
 	t.Run("search by keys", func(t *testing.T) {
+		v := open(t)
 		v.press(t, "/")
 		v.sees(t, "the focus in the search", `document.activeElement.id === "search"`)
 		// The test's keyboard also types the slash if the focus was faster. A real one
 		// does not.
 		chromium.Eval[bool](t, v.Tab, `(document.activeElement.value = "", true)`)
 		v.press(t, "server post -pay")
-		shown(t, "what matches", users)
+		shown(t, v, "what matches", users)
 		v.press(t, kb.Escape)
-		shown(t, "all again", ci, users, pay, unauthorised)
+		shown(t, v, "all again", ci, users, pay, unauthorised)
 	})
 
 	t.Run("keys", func(t *testing.T) {
+		v := open(t)
 		focused := `document.activeElement.getAttribute("aria-rowindex")`
 		v.press(t, "j")
 		v.sees(t, "the first line", focused+` === "2"`)
@@ -100,6 +112,7 @@ func TestPage(t *testing.T) {
 	})
 
 	t.Run("drawer", func(t *testing.T) {
+		v := open(t)
 		v.has(t, users)
 		id := chromium.Eval[string](t, v.Tab, fmt.Sprintf(`[...document.querySelectorAll(".rows [role=row]")].find(r => r.textContent.includes(%q)).dataset.id`, users))
 		v.click(t, fmt.Sprintf(`[data-id="%s"]`, id))
@@ -110,16 +123,18 @@ func TestPage(t *testing.T) {
 	})
 
 	t.Run("pause", func(t *testing.T) {
+		v := open(t)
 		v.press(t, "p")
 		v.sees(t, "that it holds still", `document.querySelector(".pause").textContent.includes("Resume")`)
 		sys.PostServerError(t, "checkout", "/later")
 		v.sees(t, "that one waits", `document.querySelector(".pause .number").textContent === "+1"`)
-		shown(t, "what was there", ci, users, pay, unauthorised)
+		shown(t, v, "what was there", ci, users, pay, unauthorised)
 		v.press(t, "p")
 		v.has(t, "Server error: GET /later → 500")
 	})
 
 	t.Run("CI by ref", func(t *testing.T) {
+		v := open(t)
 		sys.PostCI(t, map[string]any{"status": "success", "name": "lint", "ref": "main", "commit": "abc123", "summary": "clean"})
 		sys.PostCI(t, map[string]any{"status": "success", "name": "test", "ref": "topic", "commit": "def456", "summary": "14 passed"})
 		v.press(t, "2")
@@ -131,6 +146,7 @@ func TestPage(t *testing.T) {
 	})
 
 	t.Run("notices and services", func(t *testing.T) {
+		v := open(t)
 		sys.Call(t, "notify", map[string]any{"message": "the cart works again", "level": "warn"})
 		v.sees(t, "a badge", `document.querySelector('nav a[href^="#/notices"] .badge')?.textContent.startsWith("1")`)
 		v.press(t, "5")
@@ -145,6 +161,7 @@ func TestPage(t *testing.T) {
 	})
 
 	t.Run("charts", func(t *testing.T) {
+		v := open(t)
 		for range 4 {
 			sys.PostVitals(t, "/cart", 2500)
 		}

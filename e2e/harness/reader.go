@@ -1,15 +1,12 @@
 package harness
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -21,8 +18,6 @@ const (
 	readerSilence = 40 * time.Second
 	// readerAgain is the pause before it reconnects, as the stream asks browsers to.
 	readerAgain = time.Second
-	// maxReaderLine bounds a line of the stream, in bytes.
-	maxReaderLine = 4 << 20
 )
 
 // Heard is an alert of a dashboard's event stream.
@@ -88,42 +83,23 @@ func (r *Reader) read(ctx context.Context) error {
 	r.mu.Lock()
 	r.came++
 	r.mu.Unlock()
-	lines := bufio.NewScanner(resp.Body)
-	lines.Buffer(nil, maxReaderLine)
-	event := map[string]string{}
-	for lines.Scan() {
-		silence.Reset(readerSilence)
-		if line := lines.Text(); line != "" {
-			field, value, _ := strings.Cut(line, ":")
-			event[field] = strings.TrimPrefix(value, " ")
-			continue
-		}
-		if event["data"] != "" {
-			r.take(event)
-		}
-		clear(event)
-	}
-	return lines.Err()
+	return readEvents(resp.Body, func() { silence.Reset(readerSilence) }, r.take)
 }
 
 // take keeps an alert. Any other event is trouble.
-func (r *Reader) take(event map[string]string) {
+func (r *Reader) take(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := Heard{At: time.Now()}
-	seq, err := strconv.ParseUint(event["id"], 10, 64)
-	if err == nil {
-		err = json.Unmarshal([]byte(event["data"]), &h.Alert)
-	}
-	if event["event"] != "" {
-		err = errors.Join(err, errors.New("it is not an alert"))
+	a, err := e.Alert()
+	if err == nil && e.ID == 0 {
+		err = errors.New("it has no sequence")
 	}
 	if err != nil {
-		r.trouble = append(r.trouble, fmt.Sprintf("%v: %v", event, err))
+		r.trouble = append(r.trouble, fmt.Sprintf("event %q %s: %v", e.Kind, e.Data, err))
 		return
 	}
-	h.Seq, r.last = seq, event["id"]
-	r.heard = append(r.heard, h)
+	r.last = strconv.FormatUint(e.ID, 10)
+	r.heard = append(r.heard, Heard{Seq: e.ID, Alert: a, At: e.At})
 }
 
 // Heard returns the alerts so far, in the order in which they arrived.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -68,17 +69,30 @@ func Listen(ctx context.Context, dashboard, query string, last uint64) (*Stream,
 	s := &Stream{Events: events, done: make(chan struct{}), cancel: cancel}
 	go func() {
 		defer close(s.done)
-		defer func() { _ = resp.Body.Close() }() // it was only read
-		read(bufio.NewScanner(resp.Body), events)
+		defer func() { _ = resp.Body.Close() }()                            // it was only read
+		_ = readEvents(resp.Body, func() {}, func(e Event) { events <- e }) // Next reports the end
 	}()
 	return s, nil
 }
 
-func read(lines *bufio.Scanner, events chan<- Event) {
+// readEvents calls line for each line of an event stream and event for each event,
+// until the end of the stream.
+func readEvents(body io.Reader, line func(), event func(Event)) error {
+	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxLine)
 	var e Event
 	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), ": ")
+		line()
+		if lines.Text() == "" {
+			if e.Data != nil {
+				e.At = time.Now()
+				event(e)
+			}
+			e = Event{}
+			continue
+		}
+		name, value, _ := strings.Cut(lines.Text(), ":")
+		value = strings.TrimPrefix(value, " ")
 		switch name {
 		case "id":
 			e.ID, _ = strconv.ParseUint(value, 10, 64)
@@ -86,14 +100,9 @@ func read(lines *bufio.Scanner, events chan<- Event) {
 			e.Kind = value
 		case "data":
 			e.Data = []byte(value)
-		case "":
-			if e.Data != nil {
-				e.At = time.Now()
-				events <- e
-			}
-			e = Event{}
 		}
 	}
+	return lines.Err()
 }
 
 // Done is closed when the stream has ended.

@@ -1,12 +1,9 @@
 package kubernetes
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -188,7 +185,7 @@ func firsts(notes []note) (names []string) {
 
 // wire is a gateway over stdio, line by line.
 type wire struct {
-	in io.WriteCloser
+	*harness.Lines
 	mu sync.Mutex
 	// lines are the lines that it has written.
 	lines []string
@@ -196,32 +193,15 @@ type wire struct {
 
 func dialWire(t *testing.T, w *world) *wire {
 	t.Helper()
-	cmd := exec.Command(binary(t), "gateway", "--autostart=false", "--client=wire")
-	cmd.Env = harness.Env(w.bus.StateDir)
-	out := must(cmd.StdoutPipe())(t)
-	c := &wire{in: must(cmd.StdinPipe())(t)}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		lines := bufio.NewReader(out)
-		for {
-			line, err := lines.ReadString('\n')
-			if err != nil {
-				return
-			}
-			c.mu.Lock()
-			c.lines = append(c.lines, line)
-			c.mu.Unlock()
-		}
-	}()
+	c := &wire{}
+	c.Lines = must(harness.StartLines(binary(t), w.bus.StateDir, func(_ time.Time, line []byte) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.lines = append(c.lines, string(line))
+	}, "--client=wire"))(t)
 	t.Cleanup(func() {
-		_ = c.in.Close() // it ends then
-		<-read
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("tocsin gateway: %v", err)
+		if err := c.Close(); err != nil {
+			t.Errorf("tocsin gateway: %v\n%s", err, c.Log)
 		}
 	})
 	c.request(t, 0, "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"wire","version":"1"}}`)
@@ -231,7 +211,7 @@ func dialWire(t *testing.T, w *world) *wire {
 
 func (c *wire) write(t *testing.T, line string) {
 	t.Helper()
-	if _, err := io.WriteString(c.in, line+"\n"); err != nil {
+	if err := c.Send([]byte(line)); err != nil {
 		t.Fatal(err)
 	}
 }

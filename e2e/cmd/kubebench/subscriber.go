@@ -1,31 +1,22 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os/exec"
 	"sync/atomic"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 )
 
-// maxLine bounds a line that a subscriber reads, in bytes.
-const maxLine = 4 << 20
-
 // subscriber is an agent's client over a real gateway process, line by line: the SDK's
 // client takes longer for a notification than the gateway, and would be measured too.
 type subscriber struct {
-	cmd     *exec.Cmd
-	in      io.WriteCloser
+	lines   *harness.Lines
 	answers chan answer
-	done    chan struct{} // closed at the end of stdout
-	log     *harness.Log
 	asked   int
 	// received is called with each notification, and the time of its line. It must not
 	// keep the line.
@@ -47,24 +38,13 @@ type answer struct {
 
 // subscribe starts a gateway, and subscribes with the arguments.
 func (s *stage) subscribe(ctx context.Context, arguments map[string]any) (*subscriber, error) {
-	c := &subscriber{
-		cmd:     exec.Command(s.bin, "gateway", "--autostart=false"), //nolint:noctx // ended by close
-		answers: make(chan answer, 16), done: make(chan struct{}), log: &harness.Log{},
-	}
-	c.cmd.Env, c.cmd.Dir, c.cmd.Stderr = harness.Env(s.bus.StateDir), s.bus.StateDir, c.log
-	out, err := c.cmd.StdoutPipe()
-	if err != nil {
+	c := &subscriber{answers: make(chan answer, 16)}
+	var err error
+	if c.lines, err = harness.StartLines(s.bin, s.bus.StateDir, c.line); err != nil {
 		return nil, err
 	}
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	if err := c.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start the gateway: %w", err)
-	}
-	go c.read(out)
 	if err := c.begin(ctx, arguments); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w\n%s", err, c.log), c.close())
+		return nil, errors.Join(fmt.Errorf("%w\n%s", err, c.lines.Log), c.close())
 	}
 	return c, nil
 }
@@ -77,7 +57,7 @@ func (c *subscriber) begin(ctx context.Context, arguments map[string]any) error 
 	}); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(c.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"); err != nil {
+	if err := c.lines.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)); err != nil {
 		return err
 	}
 	if _, err := c.ask(ctx, "logging/setLevel", map[string]any{"level": "info"}); err != nil {
@@ -102,7 +82,7 @@ func (c *subscriber) ask(ctx context.Context, method string, params any) (a answ
 	if err != nil {
 		return a, err
 	}
-	if _, err := c.in.Write(append(line, '\n')); err != nil {
+	if err := c.lines.Send(line); err != nil {
 		return a, fmt.Errorf("ask %s: %w", method, err)
 	}
 	for {
@@ -115,7 +95,7 @@ func (c *subscriber) ask(ctx context.Context, method string, params any) (a answ
 				err = fmt.Errorf("ask %s: %s", method, a.Error.Message)
 			}
 			return a, err
-		case <-c.done:
+		case <-c.lines.Done():
 			return a, fmt.Errorf("ask %s: the gateway has ended", method)
 		case <-ctx.Done():
 			return a, fmt.Errorf("ask %s: %w", method, ctx.Err())
@@ -123,30 +103,21 @@ func (c *subscriber) ask(ctx context.Context, method string, params any) (a answ
 	}
 }
 
-func (c *subscriber) read(out io.Reader) {
-	defer close(c.done)
-	lines := bufio.NewScanner(out)
-	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
-	for lines.Scan() {
-		at := time.Now()
-		if bytes.Contains(lines.Bytes(), []byte(`"method":"notifications/message"`)) {
-			if received := c.received.Load(); received != nil {
-				(*received)(at, lines.Bytes())
-			}
-			continue
+// line handles a line of the gateway.
+func (c *subscriber) line(at time.Time, line []byte) {
+	if bytes.Contains(line, []byte(`"method":"notifications/message"`)) {
+		if received := c.received.Load(); received != nil {
+			(*received)(at, line)
 		}
-		var a answer
-		if json.Unmarshal(lines.Bytes(), &a) == nil && a.ID != 0 {
-			c.answers <- a
-		}
+		return
+	}
+	var a answer
+	if json.Unmarshal(line, &a) == nil && a.ID != 0 {
+		c.answers <- a
 	}
 }
 
 func (c *subscriber) listen(received func(at time.Time, line []byte)) { c.received.Store(&received) }
 
 // close closes the gateway's stdin and waits for its end.
-func (c *subscriber) close() error {
-	err := c.in.Close()
-	<-c.done
-	return errors.Join(err, c.cmd.Wait())
-}
+func (c *subscriber) close() error { return c.lines.Close() }
