@@ -173,16 +173,16 @@ func TestHookWithoutABus(t *testing.T) {
 		}
 		begun := time.Now()
 		line, err := r.TryHook("agent", testrig.Call("PostToolUse"))
-		if line != nil || !errors.Is(err, bus.ErrAway) {
-			t.Errorf("%s: Answer = %s, %v, want nil, %v", name, line, err, bus.ErrAway)
+		if line != nil || !errors.Is(err, bus.ErrUnreachable) {
+			t.Errorf("%s: Answer = %s, %v, want nil, %v", name, line, err, bus.ErrUnreachable)
 		}
 		if took := time.Since(begun); took > time.Second {
 			t.Errorf("%s: took %v, want at most 1s", name, took)
 		}
 	}
 	r.Down()
-	if line, err := r.TryHook("agent", testrig.Call("PostToolUse")); line != nil || !errors.Is(err, bus.ErrAway) {
-		t.Errorf("after the bus stopped: Answer = %s, %v, want nil, %v", line, err, bus.ErrAway)
+	if line, err := r.TryHook("agent", testrig.Call("PostToolUse")); line != nil || !errors.Is(err, bus.ErrUnreachable) {
+		t.Errorf("after the bus stopped: Answer = %s, %v, want nil, %v", line, err, bus.ErrUnreachable)
 	}
 	r.Up(t)
 	if got, want := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))), "alert01"; got != want {

@@ -26,7 +26,7 @@ func startWait(t *testing.T, r *testrig.Bus, input string, timeout time.Duration
 	go func() {
 		for { // on a busy machine the bus may not answer in time
 			text, err := hook.Wait(context.WithoutCancel(t.Context()), hook.WaitConfig{Config: cfg, Severity: alert.Error, Timeout: timeout})
-			if errors.Is(err, bus.ErrAway) || errors.Is(err, context.DeadlineExceeded) {
+			if errors.Is(err, bus.ErrUnreachable) || errors.Is(err, context.DeadlineExceeded) {
 				continue
 			}
 			if err != nil {
@@ -116,7 +116,7 @@ func TestWaitEnds(t *testing.T) {
 // awaitWaiter waits until the session has a waiter other than known and returns it.
 func awaitWaiter(t *testing.T, r *testrig.Bus, known string) (waiter string) {
 	t.Helper()
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleGateway, Server: r.Server, Logger: testrig.Quiet()})
+	c, err := bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleGateway, Server: r.Server, Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,14 +22,11 @@ const (
 	maxClientName = 200
 )
 
-// Position is a position in the stream ALERTS.
-type Position = bus.Position
-
 // storedPosition is the document of one client in the bucket.
 type storedPosition struct {
 	// Client is the client's name, for people who look into the bucket.
 	Client string `json:"client"`
-	Position
+	bus.Position
 }
 
 // BucketKey returns the key of a client in [bus.BucketGateways]. The name may hold
@@ -50,10 +47,10 @@ func document(s *bus.Session, client string) bus.Document {
 
 // LoadPosition reads a client's inbox position. found reports whether there is one; a
 // document that cannot be decoded counts as none.
-func LoadPosition(ctx context.Context, s *bus.Session, client string) (p Position, found bool, err error) {
+func LoadPosition(ctx context.Context, s *bus.Session, client string) (p bus.Position, found bool, err error) {
 	entry, err := document(s, client).Get(ctx)
 	if err != nil {
-		return Position{}, false, fmt.Errorf("read the inbox position: %w", err)
+		return bus.Position{}, false, fmt.Errorf("read the inbox position: %w", err)
 	}
 	p, found = decodePosition(entry)
 	return p, found, nil
@@ -61,10 +58,10 @@ func LoadPosition(ctx context.Context, s *bus.Session, client string) (p Positio
 
 // decodePosition returns the position in a document. found is false if there is none, or
 // another version wrote it.
-func decodePosition(entry bus.Entry) (p Position, found bool) {
+func decodePosition(entry bus.Entry) (p bus.Position, found bool) {
 	var stored storedPosition
 	if !entry.Exists() || json.Unmarshal(entry.Data, &stored) != nil {
-		return Position{}, false
+		return bus.Position{}, false
 	}
 	return stored.Position, true
 }
@@ -73,7 +70,7 @@ func decodePosition(entry bus.Entry) (p Position, found bool) {
 // before. The caller may deliver the alerts between the two; alerts up to the one
 // before were claimed by another reader. Two readers of one client never claim the
 // same alerts. After an error the position may or may not have been advanced.
-func Claim(ctx context.Context, s *bus.Session, client string, p Position) (before Position, err error) {
+func Claim(ctx context.Context, s *bus.Session, client string, p bus.Position) (before bus.Position, err error) {
 	_, err = document(s, client).Update(ctx, func(old bus.Entry) ([]byte, error) {
 		var found bool
 		if before, found = decodePosition(old); found && !p.After(before) {
@@ -82,7 +79,7 @@ func Claim(ctx context.Context, s *bus.Session, client string, p Position) (befo
 		return json.Marshal(storedPosition{Client: DisplayName(client), Position: p})
 	})
 	if err != nil {
-		return Position{}, fmt.Errorf("save the inbox position: %w", err)
+		return bus.Position{}, fmt.Errorf("save the inbox position: %w", err)
 	}
 	return before, nil
 }

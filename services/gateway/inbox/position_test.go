@@ -28,7 +28,7 @@ func TestClaim(t *testing.T) {
 	for range readers {
 		all.Go(func() {
 			for seq := uint64(1); seq <= last; seq++ {
-				before, err := inbox.Claim(t.Context(), c, client, inbox.Position{Seq: seq, Created: created})
+				before, err := inbox.Claim(t.Context(), c, client, bus.Position{Seq: seq, Created: created})
 				if err != nil {
 					t.Error(err)
 				}
@@ -50,7 +50,7 @@ func TestClaim(t *testing.T) {
 	if err != nil || !found {
 		t.Fatalf("LoadPosition: found = %t, error = %v, want true, nil", found, err)
 	}
-	if diff := cmp.Diff(inbox.Position{Seq: last, Created: created}, got); diff != "" {
+	if diff := cmp.Diff(bus.Position{Seq: last, Created: created}, got); diff != "" {
 		t.Errorf("position (-want +got):\n%s", diff)
 	}
 }
