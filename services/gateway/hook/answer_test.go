@@ -125,7 +125,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestHookReadsTheNewest of many alerts, and says how many it left out.
+// TestHookReadsTheNewest of many alerts, and counts those left out.
 func TestHookReadsTheNewest(t *testing.T) {
 	const published = 560
 	r := testrig.New(t)

@@ -207,7 +207,7 @@ func (r *reader) take(ctx context.Context, p *pendingAlerts) (alerts []alert.Ale
 	return openFirst(p.box.Take(p.last.Seq)), left, nil
 }
 
-// openFirst moves resolved alerts and resolutions to the end, whatever their severity:
+// openFirst moves resolved alerts and resolutions to the end, regardless of severity:
 // a block has no room for all.
 func openFirst(alerts []alert.Alert) []alert.Alert {
 	over := func(a alert.Alert) int {

@@ -48,7 +48,7 @@ func (r *responder) onStop(ctx context.Context) (string, error) {
 		s.StopBlocked = true
 	})
 	if err != nil {
-		r.cfg.Logger.Debug("the blocked stop was not recorded", "error", err) // the agent says so too
+		r.cfg.Logger.Debug("the blocked stop was not recorded", "error", err) // the agent reports it too
 	}
 	return newAlertLead + text, nil
 }

@@ -44,7 +44,7 @@ func (f Flags) Config() (Config, error) {
 	return Config{Namespaces: shown, Limits: Limits{PerSession: f.MaxPerSession, Global: f.MaxGlobal}}, nil
 }
 
-// Config says what of Kubernetes a gateway shows.
+// Config limits what a gateway shows of Kubernetes.
 type Config struct {
 	// Namespaces are those that are shown; the zero value is all.
 	Namespaces namespaces.Set

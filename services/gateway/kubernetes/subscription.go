@@ -81,7 +81,7 @@ func (h *health) setWatch(w kube.Watch) {
 	}
 }
 
-// degradedBy says why nothing comes, as the watch does.
+// degradedBy returns why nothing is delivered: the error of the watch.
 func degradedBy(w kube.Watch) string {
 	if w.Error == "" {
 		return "the cluster can't be watched for now"

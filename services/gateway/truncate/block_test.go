@@ -133,7 +133,7 @@ func TestDedupKeysAreWhole(t *testing.T) {
 	}
 }
 
-// TestFirstAlertIsShown, whatever its texts are: it must not hide itself or the others.
+// TestFirstAlertIsShown: hostile texts in the first alert hide neither it nor the others.
 func TestFirstAlertIsShown(t *testing.T) {
 	hostile := testAlert(0, strings.Repeat("<", alert.MaxDetail))
 	for _, text := range []*string{&hostile.Title, &hostile.URL, &hostile.DedupKey, &hostile.App, &hostile.Source, &hostile.CorrelationID} {

@@ -1,9 +1,8 @@
 // Package truncate makes alerts and other JSON objects fit into a number of bytes,
 // because a model's context has no room for more.
 //
-// It cuts long fields first and then leaves objects out, and says how many. It is
-// pure, and knows nothing of what the objects mean but which of their fields are
-// identifiers.
+// It cuts long fields first, and then leaves out objects and counts them. It is pure. Of
+// the objects it knows only which fields are identifiers.
 package truncate
 
 import (
@@ -102,8 +101,7 @@ func (l limits) apply(object json.RawMessage) json.RawMessage {
 	return w.out
 }
 
-// strict reports whether the limits are below those of all steps, none of which was
-// enough.
+// strict reports whether the limits are below those of all steps.
 func (l limits) strict() bool { return l.depth < steps[len(steps)-1].depth }
 
 // writer copies a JSON value within limits. Its methods read the value that begins at i
