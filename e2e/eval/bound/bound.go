@@ -31,7 +31,7 @@ func (b Burst) Delays(r *rand.Rand, bursts int) (delays []float64, missed int) {
 	c := cusum{rate: b.Rate, burst: b.Rate + float64(b.Errors)/b.Length.Seconds()}
 	threshold := c.threshold(r)
 	for range bursts {
-		if at, told := b.delay(r, c, threshold); told {
+		if at, found := b.delay(r, c, threshold); found {
 			delays = append(delays, at)
 		} else {
 			missed++

@@ -50,7 +50,7 @@ func TestDelays(t *testing.T) {
 		delays, missed := b.Delays(rand.New(rand.NewPCG(1, 2)), 500)
 		again, _ := b.Delays(rand.New(rand.NewPCG(1, 2)), 500)
 		if !reflect.DeepEqual(delays, again) || len(delays)+missed != 500 {
-			t.Errorf("%g/s: %d told, %d missed, then %d told", rate, len(delays), missed, len(again))
+			t.Errorf("%g/s: %d found, %d missed, then %d found", rate, len(delays), missed, len(again))
 		}
 		median := delays[len(delays)/2]
 		burst := rate + 3

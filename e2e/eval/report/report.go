@@ -37,7 +37,7 @@ func (r *Results) Markdown() []byte {
 
 Made by %s, which makes streams of which the truth is known, folds them into the
 detector event by event and counts. The same command gives the same bytes. The streams are described in
-[workload](workload), what is counted in [score](score). Seeds: %s; nobody tunes on the frozen ones. Each
+[workload](workload), what is counted in [score](score). Seeds: %s; nothing is tuned on the frozen ones. Each
 workload of errors has %d simulated hours or more, each of page loads %d pages, and each of chatter 2 h %d times.
 
 - An **episode** is something that should be found: a burst, a drift, a deploy that made a page slower. It is found when an alert is raised
@@ -46,7 +46,7 @@ workload of errors has %d simulated hours or more, each of page loads %d pages, 
   of every episode. No count is adjusted to points.
 - An alert of severity info that ends nothing is a **note**, such as that a burst recurs each hour: it reports a fact, not a problem.
   A revision that raises it to an error makes it a finding.
-- What is opened in an app's first 10 minutes is counted apart, as **cold start**.
+- A finding in an app's first 10 minutes is counted separately, as **cold start**.
 - In parentheses are intervals of 95%%: percentile bootstrap over blocks of 12 h, or over pages; where nothing was counted, exact ones.
 
 ![What the detectors find, miss and make up](results.svg)
@@ -127,7 +127,7 @@ func (r *Results) writeErrors(b *bytes.Buffer) {
 A run, with a new app, lasts %d h; those with errors on a schedule are of %d, those with a day's rhythm or drifts lie between. Delays are in seconds, from an episode's first moment to the alert. "Open" is for how many hours of an app-day false findings were open, in which
 further ones would not have been raised. "Learning" are the false findings, counted as such, at the first three
 recurrences of something that recurs, which look like bursts at first. A drift has 2 h to be found in, so that
-rules with many false alerts find it by chance: their precision says so.
+rules with many false alerts find it by chance: which their precision shows.
 `, int(r.Size.ErrorRun().Hours()), r.Size.Hours)
 	if r.hasShapes() {
 		fmt.Fprintf(b, describeShapes, int(r.Size.ShapeRun().Hours()))

@@ -80,7 +80,7 @@ func parseAnnotations(data []byte) (map[string][][]int, error) {
 			return nil, fmt.Errorf("%q is no name of a series", name)
 		}
 		if len(people) == 0 {
-			return nil, fmt.Errorf("%s: nobody looked at it", name)
+			return nil, fmt.Errorf("%s: it has no annotators", name)
 		}
 		for _, who := range slices.Sorted(maps.Keys(people)) {
 			points := slices.Clone(people[who])

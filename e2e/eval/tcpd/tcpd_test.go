@@ -89,7 +89,7 @@ func TestReadRefuses(t *testing.T) {
 	const one = `{"steps":{"7":[1]}}`
 	for _, tt := range []struct{ name, annotations, data, say string }{
 		{"no annotations of the form", `[]`, steps, "annotations.json"},
-		{"nobody's", `{"steps":{}}`, steps, "nobody"},
+		{"no annotators", `{"steps":{}}`, steps, "no annotators"},
 		{"before the beginning", `{"steps":{"7":[-1]}}`, steps, "-1"},
 		{"behind the end", `{"steps":{"7":[4]}}`, steps, "4 of 4"},
 		{"out of the folder", `{"../x":{"7":[1]}}`, steps, "no name"},

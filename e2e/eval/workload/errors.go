@@ -28,9 +28,9 @@ func BurstRates() []float64 { return []float64{0.02, 0.1, 0.5, 1, 2} }
 const (
 	// burstLength is within which the errors of a burst come, uniformly.
 	burstLength = 10 * time.Second
-	// burstTold is how long after its first moment a burst is reported in time: it is
+	// burstInTime is how long after its first moment a burst is reported in time: it is
 	// in windows of 10 s for as long again as it lasts.
-	burstTold = 2 * burstLength
+	burstInTime = 2 * burstLength
 	// quiet is before the first episode of a run.
 	quiet = 20 * time.Minute
 	// apart is the least time between two bursts; on average it is half as long again.
@@ -176,7 +176,7 @@ func (run *Run) burst(r *rand.Rand, at time.Duration, errors int) {
 	for range errors {
 		run.add(uniform(r, at, at+burstLength), sudden)
 	}
-	run.Episodes = append(run.Episodes, Episode{Kind: Burst, Start: at, End: at + burstTold})
+	run.Episodes = append(run.Episodes, Episode{Kind: Burst, Start: at, End: at + burstInTime})
 }
 
 // bursts adds bursts at random, none within the last minute.
@@ -236,7 +236,7 @@ func (run *Run) burstsOff(r *rand.Rand, errors int, of schedule, first time.Dura
 // drift has the rate rise in an hour, stay for two and fall back, again and again.
 // It is reported in time up to an hour after the rise.
 func drift(r *rand.Rand, length time.Duration) Run {
-	const low, high, rise, told, stay = 0.2, 0.6, time.Hour, 2 * time.Hour, 3 * time.Hour
+	const low, high, rise, inTime, stay = 0.2, 0.6, time.Hour, 2 * time.Hour, 3 * time.Hour
 	run := Run{Length: length}
 	at := time.Duration(0)
 	for {
@@ -249,7 +249,7 @@ func drift(r *rand.Rand, length time.Duration) Run {
 		run.thinned(r, begin, begin+stay, high, func(t time.Duration) float64 {
 			return low + (high-low)*min(1, float64(t-begin)/float64(rise))
 		})
-		run.Episodes = append(run.Episodes, Episode{Kind: Drift, Start: begin, End: begin + told})
+		run.Episodes = append(run.Episodes, Episode{Kind: Drift, Start: begin, End: begin + inTime})
 		at = begin + stay
 	}
 }

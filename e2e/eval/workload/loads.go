@@ -17,9 +17,9 @@ const (
 	// beforeDeploy and up to moreBefore more is how often a page is loaded before
 	// its deploy, afterDeploy how often after it.
 	beforeDeploy, moreBefore, afterDeploy = 60, 40, 30
-	// toldLoads is within how many loads a finding about a deploy is in time, lateLoads
+	// inTimeLoads is within how many loads a finding about a deploy is in time, lateLoads
 	// until when it is late but not false.
-	toldLoads, lateLoads = 10, 20
+	inTimeLoads, lateLoads = 10, 20
 	// phones is the share of the loads that are on phones, where devices are reported.
 	phones = 0.3
 	// uncached is the share of the loads without a cached response, where there is a cache,
@@ -93,7 +93,7 @@ func loadWorkloads(size Size) []Workload {
 					switch i + 1 {
 					case 1:
 						e.Start = at
-					case toldLoads:
+					case inTimeLoads:
 						e.End = at
 					case lateLoads:
 						e.Grace = at - e.End

@@ -38,8 +38,8 @@ func (w wander) String() string {
 // rise describes what a rise is: how many times the rate, for how long, and within
 // what time it is of use to know.
 type rise struct {
-	times        float64
-	length, told time.Duration
+	times          float64
+	length, inTime time.Duration
 }
 
 func shapeWorkloads(size Size) []Workload {
@@ -58,14 +58,14 @@ func shapeWorkloads(size Size) []Workload {
 	add("restarts", "6 of 8 errors, each 2 to 5 h", (*Run).restarts)
 	for _, of := range []struct {
 		wander
-		told time.Duration
+		inTime time.Duration
 	}{
 		{wander{1, 0.5, 300 * time.Second}, 15 * time.Second},
 		{wander{1, 0.5, 30 * time.Second}, 15 * time.Second},
 		{wander{5, 0.3, time.Minute}, time.Minute},
 	} {
 		add("wander", of.String(), func(run *Run, r *rand.Rand) { run.wanders(r, of.wander, rise{}) })
-		add("wander+rises", of.String(), func(run *Run, r *rand.Rand) { run.wanders(r, of.wander, rise{4, time.Minute, of.told}) })
+		add("wander+rises", of.String(), func(run *Run, r *rand.Rand) { run.wanders(r, of.wander, rise{4, time.Minute, of.inTime}) })
 	}
 	add("rises", "10/s, 2 times for 30 s", func(run *Run, r *rand.Rand) {
 		run.wanders(r, wander{mean: 10}, rise{2, 30 * time.Second, 30 * time.Second})
@@ -114,7 +114,7 @@ func (run *Run) wanders(r *rand.Rand, w wander, of rise) {
 			return
 		}
 		// Late alerts are not false: what was missed may be found on its way.
-		run.Episodes = append(run.Episodes, Episode{Kind: Rise, Start: start, End: start + of.told, Grace: of.length - of.told + time.Minute})
+		run.Episodes = append(run.Episodes, Episode{Kind: Rise, Start: start, End: start + of.inTime, Grace: of.length - of.inTime + time.Minute})
 	}
 	if of.length > 0 {
 		next(quiet)

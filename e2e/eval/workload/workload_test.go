@@ -19,7 +19,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 var (
 	small = workload.Size{Hours: 60, Pages: 40, Chatter: 1}
@@ -245,7 +245,7 @@ func TestDrift(t *testing.T) {
 	for _, r := range runs(named(t, "drift 0.2/s to 0.6/s in 1 h")) {
 		for _, e := range r.Episodes {
 			if e.End-e.Start != 2*time.Hour {
-				t.Errorf("a drift is to be told within %v", e.End-e.Start)
+				t.Errorf("a drift has to be found within %v", e.End-e.Start)
 			}
 			before += during(&r, e.Start-time.Hour, e.Start)
 			early += during(&r, e.Start, e.Start+30*time.Minute)
@@ -298,8 +298,8 @@ func TestLoads(t *testing.T) {
 			deploy := r.Length + 1
 			for _, e := range r.Episodes {
 				deploy = e.Start
-				if told, late := during(&r, e.Start, e.End+1), during(&r, e.Start, e.End+e.Grace+1); told != 10 || late != 20 {
-					t.Errorf("%s: told in time within %d loads, late within %d", tt.name, told, late)
+				if inTime, late := during(&r, e.Start, e.End+1), during(&r, e.Start, e.End+e.Grace+1); inTime != 10 || late != 20 {
+					t.Errorf("%s: in time within %d loads, late within %d", tt.name, inTime, late)
 				}
 			}
 			before, after := values(&r, 0, deploy), values(&r, deploy, r.Length+1)

@@ -6,15 +6,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// ranks of what names its own severity: levels of logs, states of circuits.
+// ranks are the severities of levels of logs and of states of circuits.
 var ranks = map[string]alert.Severity{
 	string(telemetry.LevelWarn): alert.Warning, string(telemetry.LevelError): alert.Error,
 	telemetry.CircuitHalfOpen: alert.Warning, telemetry.CircuitOpen: alert.Error,
 }
 
-// rank is how severe an event is by itself, as alert.Severity.Rank: a request
-// that was refused (4xx) and a security event are warnings, memory goes by its
-// limits, and what is neither good nor bad is info.
+// rank returns the severity rank of an event by itself: a refused request (4xx) and a
+// security event are warnings, memory goes by its limits, and everything else is info.
 func rank(e *telemetry.Event) int {
 	severity := alert.Info
 	switch {

@@ -59,7 +59,7 @@ func (r *ring) size() int {
 	return n
 }
 
-// newest walks the items that r asks for, the newest first.
+// newest iterates over the items that match a query, the newest first.
 func (s *Store) newest(r *query.EventsRequest) iter.Seq[*item] {
 	return func(yield func(*item) bool) {
 		var open cursors
@@ -85,7 +85,7 @@ func (s *Store) newest(r *query.EventsRequest) iter.Seq[*item] {
 	}
 }
 
-// cursor is a place in a ring that is walked backwards.
+// cursor is a position in a ring that is read backwards.
 type cursor struct {
 	ring *ring
 	i    int
@@ -93,7 +93,7 @@ type cursor struct {
 
 func (c cursor) item() *item { return c.ring.at(c.i) }
 
-// next continues to an item that r asks for, and reports whether there was one.
+// next moves to the next item that matches a query, and reports whether there is one.
 func (c *cursor) next(r *query.EventsRequest) bool {
 	for c.i--; c.i >= 0; c.i-- {
 		e := &c.item().event

@@ -15,8 +15,8 @@ const minute = 60
 type app struct {
 	senders []string // the one seen last at the end
 	last    time.Time
-	// counts are the events of a second, at the second modulo 60; seconds says
-	// of which.
+	// counts are the events of a second, at the second modulo 60, and seconds the second
+	// that each is of.
 	counts  [minute]int
 	seconds [minute]int64
 }
@@ -39,8 +39,8 @@ func (a *app) add(received time.Time, sender string) {
 	a.senders = append(a.senders, strings.Clone(sender))
 }
 
-// Status says of every known app, by name, who sends for it and when it was
-// seen. The events of the last minute are counted in whole seconds.
+// Status returns for every known app, by name, its senders and when it was seen. The events
+// of the last minute are counted in whole seconds.
 func (s *Store) Status(now time.Time) []query.AppStatus {
 	all := []query.AppStatus{}
 	for name, known := range s.apps.All() {

@@ -1,12 +1,11 @@
-// Package recent remembers the newest events, so that somebody can look at
-// them, and what there is to know of who sent them.
+// Package eventring keeps the newest events for queries, and the senders of each app.
 //
-// It keeps the newest 1,000 events of each app and kind, and all of them
-// together in a budget of bytes. It decides nothing, and is no part of the
-// detector's state: a start remembers again from the stream.
+// It keeps the newest 1,000 events of each app and kind, all of them within a budget of
+// bytes. It is no part of the detector's state: a start reads the events again from the
+// stream.
 //
-// A Store is not safe for concurrent use; the events that it returns are shared
-// and must not be changed.
+// A Store is not safe for concurrent use. The events that it returns are shared and must
+// not be changed.
 package eventring
 
 import (
@@ -23,8 +22,8 @@ const (
 	// MaxEvents is how many events of one app and kind are kept. Past it, the
 	// oldest of them is forgotten.
 	MaxEvents = 1000
-	// MaxApps is how many apps are known. Past it, the one not seen for the
-	// longest is forgotten. The caller decides which apps those are (Forget).
+	// MaxApps is how many apps are known. Past it, the least recently seen one is
+	// forgotten. The caller decides which apps those are (Forget).
 	MaxApps = 1000
 	// MaxSenders is how many senders of an app are known: those seen last.
 	MaxSenders = 8
@@ -34,9 +33,8 @@ const (
 
 // Config bounds a Store.
 type Config struct {
-	// MaxBytes is about how much memory the events take; 0 means DefaultBytes.
-	// Past it, the oldest events go, of the app and kind that were silent for
-	// the longest.
+	// MaxBytes is about how much memory the events take; 0 means DefaultBytes. Past it, the
+	// oldest events are dropped, of the app and kind that were silent for the longest time.
 	MaxBytes int
 }
 
@@ -48,7 +46,7 @@ type Store struct {
 	serial          uint64
 }
 
-// source is what events are kept apart by.
+// source separates the events in the store.
 type source struct {
 	app  string
 	kind telemetry.Kind
@@ -137,11 +135,11 @@ func (s *Store) forget(from source) {
 	}
 }
 
-// Query returns the remembered events that r asks for, the newest first. A
-// limit of 0 or less means query.DefaultLimit; none is over query.MaxLimit.
+// Query returns the remembered events that match a query, the newest first. A limit of 0 or
+// less means query.DefaultLimit; none is over query.MaxLimit.
 func (s *Store) Query(r query.EventsRequest) []query.StoredEvent { return s.Page(r).Events }
 
-// Page is Query with how many older events match, where that was asked for.
+// Page is Query with the number of older events that match, if that was requested.
 func (s *Store) Page(r query.EventsRequest) query.EventsReply {
 	limit := Limit(r)
 	reply := query.EventsReply{Events: []query.StoredEvent{}}
@@ -164,7 +162,7 @@ func (s *Store) Page(r query.EventsRequest) query.EventsReply {
 	return reply
 }
 
-// Limit is how many events r asks for.
+// Limit returns how many events a query asks for.
 func Limit(r query.EventsRequest) int {
 	if r.Limit <= 0 {
 		return query.DefaultLimit
@@ -187,7 +185,7 @@ func (s *Store) Loads(app string) []query.StoredEvent {
 	return events
 }
 
-// matches reports whether events of a source can be asked for by r.
+// matches reports whether events of a source can match a query.
 func (from source) matches(r *query.EventsRequest) bool {
 	return (r.App == "" || r.App == from.app) && (len(r.Kinds) == 0 || slices.Contains(r.Kinds, from.kind))
 }

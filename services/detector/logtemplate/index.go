@@ -15,8 +15,7 @@ type entry[V any] struct {
 // Len is how many templates it holds.
 func (x *Index[V]) Len() int { return x.n }
 
-// Add adds a template that varies and is not there, and reports whether its leaf had
-// room.
+// Add adds a template that varies and is new, and reports whether its leaf had room.
 func (x *Index[V]) Add(t *Template, value V) bool {
 	if x.leaves == nil {
 		x.leaves = map[leaf][]entry[V]{}
@@ -48,8 +47,8 @@ func (x *Index[V]) Delete(t *Template) {
 	}
 }
 
-// Find appends the values of the templates that a line is of to dst, in no
-// particular order.
+// Find appends the values of the templates that match a line to dst, in no particular
+// order.
 func (x *Index[V]) Find(dst []V, l *Line) []V {
 	for _, at := range leavesOf(l.tokens[:l.n]) {
 		dst = x.find(dst, at, l)
@@ -67,8 +66,7 @@ func (x *Index[V]) find(dst []V, at leaf, l *Line) []V {
 	return dst
 }
 
-// leaf is where lines look for a template: the first leaf that goes by a word that
-// stays.
+// leaf returns where lines look for a template: the first leaf that goes by a fixed word.
 func (t *Template) leaf() leaf {
 	if t.list > 0 {
 		return listLeaf(t.tokens)

@@ -3,26 +3,27 @@ package logtemplate
 import "slices"
 
 const (
-	// minLengths is of how many different lengths lines are at least that hold a list.
+	// minLengths is how many different lengths the lines with a list have, at least.
 	minLengths = 3
-	// minFirmAround is how many words at least stay before and behind a list, together.
+	// minFirmAround is how many fixed words there are before and behind a list, at least
+	// and together.
 	minFirmAround = 4
 )
 
 // ends are the first word of a line and the last.
 type ends struct{ first, last uint64 }
 
-// listing is lines that begin and end alike, with ever so many words between.
+// listing is lines that begin and end alike, with any number of words between.
 type listing struct {
 	first *counted
 	// before and behind are how many words all lines have in common with the first, and
-	// shortest is of how many words the shortest line is.
+	// shortest is the number of words of the shortest line.
 	before, behind, shortest int
 	lines                    []*counted
 }
 
-// lists makes clusters of lines that are in none and hold a list: the same words
-// before and behind, and between them now more of others and now fewer.
+// lists makes clusters of the remaining lines that hold a list: the same words before and
+// behind, and between them words of varying number.
 func (m *miner) lists() {
 	var all []*listing
 	alike := map[ends][]*listing{}
@@ -54,7 +55,7 @@ func (m *miner) lists() {
 	}
 }
 
-// with is the listing with what it would have in common with another line.
+// with returns the listing with what it would have in common with another line.
 func (g *listing) with(l *counted) listing {
 	with, n, of := *g, len(g.first.tokens), len(l.tokens)
 	with.shortest = min(g.shortest, of)
@@ -74,7 +75,8 @@ func (g *listing) with(l *counted) listing {
 	return with
 }
 
-// around is how many words stay before and behind, with a word between in every line.
+// around returns how many words are fixed before and behind, with a word between in every
+// line.
 func (g *listing) around() (before, behind int) {
 	behind = min(g.behind, g.shortest-2)
 	return min(g.before, g.shortest-1-behind), behind
@@ -85,7 +87,7 @@ func (g *listing) stays() int {
 	return before + behind
 }
 
-// ok reports whether enough stays.
+// ok reports whether enough words are fixed.
 func (g *listing) ok() bool {
 	before, behind := g.around()
 	firm := 0
@@ -97,8 +99,8 @@ func (g *listing) ok() bool {
 	return before > 0 && behind > 0 && firm >= minFirmAround
 }
 
-// list makes a cluster of a listing, if it is one. A line that makes up two thirds is
-// none of it: the others are exceptions.
+// list makes a cluster of a listing, if it is one. A line that makes up two thirds is left
+// out: the others are exceptions.
 func (m *miner) list(g *listing) {
 	total := 0
 	for _, l := range g.lines {
@@ -119,7 +121,7 @@ func (m *miner) list(g *listing) {
 	tokens := g.first.tokens
 	text := g.first.text[:tokens[before-1].end] + " " + string(rune(List)) + g.first.text[tokens[len(tokens)-behind].start:]
 	if t, ok := Parse(text); ok {
-		m.tell(t, g.lines, total)
+		m.emit(t, g.lines, total)
 	}
 }
 

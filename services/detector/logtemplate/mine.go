@@ -1,35 +1,34 @@
-// Package drain finds the templates that lines have in common which differ in
-// whole words: of "user alice signed in" and "user bob signed in" it makes
-// "user <*> signed in". Package template has taken out before what can be reported by
-// its look (numbers, ids, quoted strings); this is about names, which can only be
-// told from the others by comparing lines.
+// Package logtemplate finds the templates that lines have in common which differ in whole
+// words: of "user alice signed in" and "user bob signed in" it makes "user <*> signed in".
+// Package template has replaced what can be recognized by its form before (numbers, ids,
+// quoted strings). This package is about names, which only a comparison of lines can find.
 //
-// It is Drain's tree (He, Zhu, Zheng and Lyu: Drain, an online log parsing approach
-// with fixed depth tree, ICWS 2017): lines are parted by how many words they have
-// and by a leading word, and within such a leaf a line joins the group that it has
-// the most words in common with. Six things differ, all of them because a rule
-// that hides lines is made of the outcome:
-//   - The tree is grown over a set of different lines with their counts, in the
+// It is Drain's tree (He, Zhu, Zheng and Lyu: Drain, an online log parsing approach with
+// fixed depth tree, ICWS 2017): lines are separated by their number of words and by a
+// leading word, and within such a leaf a line joins the group that it has the most words in
+// common with. Six things differ, because a rule that hides lines is made of the result:
+//
+//   - The tree is built from a set of different lines with their counts, in the
 //     order of their text, and not as lines come. So the templates follow from the
-//     lines alone, nothing has to be remembered beside them, and a template never
-//     grows wider by itself behind the back of those who saw it.
+//     lines alone, nothing else has to be remembered, and a template never becomes
+//     wider after it was shown to people.
 //   - A leaf is found by the first, the second or the last word, so that a name
-//     may stand in front.
-//   - Words end at punctuation, too, as in paths and user=alice. The punctuation
-//     never varies, and neither does what names a value (user=<*>).
-//   - A line varies in fewer places than words stay, placeholders of package template
-//     not counted; at least minFirm do. Where more stay, words in a row that vary are
-//     one place, as they are a list. Lines of few words don't vary.
+//     may be in front.
+//   - Words end at punctuation, too, as in paths and user=alice. Punctuation never
+//     varies, nor does the name of a value (user=<*>).
+//   - A line has fewer varying places than fixed words, without the placeholders of
+//     package template; at least minFirm words are fixed. Varying words in a row are
+//     one place if they are a list. Lines of few words don't vary.
 //   - Lines that begin and end alike and are of several lengths hold a list (<...>),
-//     when they are in no other group. Drain, which begins with the length, has no
+//     if they are in no other group. Drain, which begins with the length, has no
 //     such thing.
-//   - A place varies that has minValues different words or more, none of which
-//     makes up two thirds of the lines. Else they are words that mean a state, as
-//     opened and closed are, or an exception; the lines with each of them are a
-//     group of their own.
+//   - A place varies if it has minValues different words or more, none of which
+//     makes up two thirds of the lines. Otherwise the words mean a state, such as
+//     opened and closed, or an exception; the lines with each of them are a group of
+//     their own.
 //
-// Everything is bounded (MaxTokens, maxLeaf), as somebody else writes the lines. The
-// package knows no clock, nor what is done with the templates.
+// Everything is bounded (MaxTokens, maxLeaf), because the senders write the lines. The
+// package has no clock, and does not know what templates are for.
 package logtemplate
 
 import (
@@ -40,39 +39,39 @@ import (
 
 // Bounds.
 const (
-	// MinTokens is of how many words at least the lines are that can have a template
-	// in common. From MaxTokens on, all the rest of a line is one that does not vary.
+	// MinTokens is the least number of words of lines with a common template. From
+	// MaxTokens on, the rest of a line is one word that does not vary.
 	MinTokens = 4
 	MaxTokens = 128
-	// minFirm is how many words at least stay in a template, and minFirmInLists in one
-	// where words in a row vary.
+	// minFirm is the least number of fixed words of a template, minFirmInLists that of one
+	// with varying words in a row.
 	minFirm        = 3
 	minFirmInLists = 4
-	// minValues is from how many different words on a place varies.
+	// minValues is the number of different words from which on a place varies.
 	minValues = 4
-	// maxLeaf is how many groups or templates a leaf holds. A group past it is
-	// found by another leaf or not at all.
+	// maxLeaf is the most groups or templates in a leaf. A further group is found by
+	// another leaf or not at all.
 	maxLeaf = 24
 )
 
-// Counted is a line and how often it came.
+// Counted is a line and its number of occurrences.
 type Counted struct {
 	Text string
 	N    int
 }
 
-// Cluster is lines that have a template in common. No other cluster has the same.
+// Cluster is lines with a common template. Each template has one cluster.
 type Cluster struct {
 	*Template
-	// N is how often its lines came, together.
+	// N is the number of occurrences of all lines.
 	N int
 	// Lines are those lines, in the order of their text.
 	Lines []string
 }
 
-// Mine returns the clusters of lines, those that came at least least times together,
-// in the order of their first lines. The lines are different, each at most 65,535
-// bytes long; in which order they are makes no difference.
+// Mine returns the clusters of lines with at least so many occurrences, in the order of
+// their first lines. The lines are different, each at most 65,535 bytes long; their order
+// makes no difference.
 func Mine(lines []Counted, least int) []Cluster {
 	m := miner{leaves: map[leaf][]*group{}, least: least, known: map[string]int{}}
 	m.read(lines)
@@ -101,19 +100,18 @@ func (l *counted) word(i int) string { return l.text[l.tokens[i].start:l.tokens[
 // same reports whether two lines have the same word in a place.
 func (l *counted) same(o *counted, i int) bool { return l.equal(i, o, i) }
 
-// group is the lines that were found to be alike. The words are those of the first
-// one, but for the places that vary.
+// group is lines that are alike. Its words are those of the first one, apart from the
+// places that vary.
 type group struct {
 	first *counted
 	holes spots
 	lines []*counted
-	// seen is the last line that was compared with it, which several leaves lead to.
+	// seen is the last line that was compared with it: several leaves lead to a group.
 	seen *counted
 }
 
-// leaf is a place in the tree: lines of so many words with a certain word in one of
-// the places where leaves are looked for. That others may by chance, or by somebody's
-// wish, have the same number does no harm but that they are compared.
+// leaf is a place in the tree: lines of a number of words with a word in one of the first,
+// second and last places. It is a hash; a collision only costs comparisons.
 type leaf uint64
 
 func leafOf(tokens, place int, word uint64) leaf {
@@ -176,7 +174,7 @@ func (m *miner) read(lines []Counted) {
 	slices.SortFunc(m.lines, func(a, b counted) int { return cmp.Compare(a.text, b.text) })
 }
 
-// learn puts a line into the group that it is most like, or into a new one.
+// learn adds a line to the group that it is most like, or to a new one.
 func (m *miner) learn(l *counted) {
 	var best *group
 	most := -1
@@ -204,8 +202,7 @@ func (m *miner) learn(l *counted) {
 	}
 }
 
-// alike is how many words a line has in common with a group, or -1 when it can't
-// join.
+// alike returns how many words a line has in common with a group, or -1 if it cannot join.
 func (g *group) alike(l *counted) int {
 	if len(l.tokens) != len(g.first.tokens) {
 		return -1
@@ -232,13 +229,13 @@ func (g *group) alike(l *counted) int {
 	return same
 }
 
-// form is how much of a template stays, and how much varies.
+// form counts the fixed and the varying parts of a template.
 type form struct {
 	firm, holes, runs int
 	inRun, rooted     bool
 }
 
-// word takes a word that stays, and where of how many it stands.
+// word counts a fixed word at a place.
 func (f *form) word(firm bool, place, of int) {
 	f.inRun = false
 	if firm {
@@ -255,7 +252,7 @@ func (f *form) hole() {
 	f.inRun = true
 }
 
-// ok reports whether enough stays, and a word by which it is found.
+// ok reports whether enough is fixed, with a word by which the template is found.
 func (f *form) ok() bool {
 	enough := f.firm >= minFirm && f.firm > f.holes || f.firm >= minFirmInLists && f.firm > f.runs && 2*f.holes <= 3*f.firm
 	return f.holes == 0 || enough && f.rooted
@@ -270,8 +267,8 @@ func (g *group) take(l *counted) {
 	}
 }
 
-// split makes clusters of alike lines: one, or where a place has few words one for
-// each of them, and so on.
+// split makes clusters of lines that are alike: one, or one for each word of a place with
+// few words, and so on.
 func (m *miner) split(lines []*counted) {
 	var holes spots
 	total := 0
@@ -299,9 +296,8 @@ func (m *miner) split(lines []*counted) {
 	m.add(lines, holes, total)
 }
 
-// survey looks at the words in one place of lines that came total times: some lines
-// with different ones, up to minValues, and one with the word that makes up more
-// than two thirds, if there is one.
+// survey returns lines with different words in a place, up to minValues, and one with a
+// word that makes up more than two thirds, if there is one.
 func survey(lines []*counted, place, total int) (values []*counted, most *counted) {
 	values = make([]*counted, 0, minValues)
 	weight := 0 // of the word that may make up more than half (Boyer and Moore)
@@ -356,12 +352,12 @@ func (m *miner) part(lines []*counted, place int, values []*counted) {
 // add makes a cluster of lines that vary in the holes.
 func (m *miner) add(lines []*counted, holes spots, n int) {
 	if t, ok := lines[0].template(holes); ok {
-		m.tell(t, lines, n)
+		m.emit(t, lines, n)
 	}
 }
 
-// tell makes a cluster, or adds to the one with that template.
-func (m *miner) tell(t *Template, lines []*counted, n int) {
+// emit adds a cluster, or adds to the one with that template.
+func (m *miner) emit(t *Template, lines []*counted, n int) {
 	texts := make([]string, len(lines))
 	for i, l := range lines {
 		texts[i], l.found = l.text, true
@@ -376,7 +372,7 @@ func (m *miner) tell(t *Template, lines []*counted, n int) {
 	m.found = append(m.found, Cluster{Template: t, N: n, Lines: texts})
 }
 
-// template is a line with holes. There is none that varies nowhere or too much.
+// template returns a line with holes, or nil if it varies nowhere or too much.
 func (l *counted) template(holes spots) (*Template, bool) {
 	if holes == (spots{}) {
 		return nil, false

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// What stands in the text of a template for what varies. No line of package template
-// holds them.
+// The marks in the text of a template for what varies. No line of package template contains
+// them.
 const (
 	Hole = 0x01 // a word
 	List = 0x02 // one word or more, with all that is between them
 )
 
-// shown is how people see them.
+// shown replaces them for people.
 var shown = strings.NewReplacer(string(rune(Hole)), "<*>", string(rune(List)), "<...>")
 
-// plain has words in their place.
+// plain replaces them by words.
 var plain = strings.NewReplacer(string(rune(Hole)), "x", string(rune(List)), "x")
 
 // Template is what lines have in common. It does not change.
@@ -23,14 +23,14 @@ type Template struct {
 	text   string
 	tokens []token
 	holes  int
-	// list is which of the tokens stands for a list, 0 for none.
+	// list is the index of the token that stands for a list, 0 for none.
 	list int
 }
 
-// Parse reads the text of a template, also of one that varies nowhere. It refuses
-// what Mine would not have made: one that varies too much.
+// Parse reads the text of a template, also of one that varies nowhere. It refuses one that
+// varies too much for Mine.
 func Parse(text string) (*Template, bool) {
-	// Cut measures the words; what varies is a word to it.
+	// Cut counts a varying word as a word.
 	var line Line
 	if !line.Cut([]byte(plain.Replace(text))) {
 		return nil, false
@@ -69,14 +69,14 @@ func Varies(text string) bool {
 // Text is the template with Hole and List for what varies, for Parse.
 func (t *Template) Text() string { return t.text }
 
-// String is the template as people see it, with <*> for a word that varies and <...>
-// for a list.
+// String returns the template for people, with <*> for a word that varies and <...> for a
+// list.
 func (t *Template) String() string { return Shown(t.text) }
 
-// Shown is the text of a template as people see it.
+// Shown returns the text of a template for people.
 func Shown(text string) string { return shown.Replace(text) }
 
-// Width is how much varies: how many words, and more than of any when there is a list.
+// Width returns how much varies: the number of words, and more than any number for a list.
 func (t *Template) Width() int {
 	if t.list > 0 {
 		return MaxTokens
@@ -112,7 +112,7 @@ func (t *Template) Matches(l *Line) bool {
 	return true
 }
 
-// takes reports whether a word of a line can stand where one of the template does.
+// takes reports whether a word of a line matches one of the template.
 func (t *Template) takes(i int, l *Line, j int) bool {
 	own, w := &t.tokens[i], &l.tokens[j]
 	if own.hole {
@@ -146,8 +146,8 @@ func (t *Template) Overlaps(o *Template) bool {
 	return t.agrees(o, min(before, oBefore), min(behind, oBehind), func(*token, *token) bool { return true })
 }
 
-// around is how many words stand before a list and behind it; where there is none, all
-// stand before.
+// around returns the number of words before a list and behind it; without a list all are
+// before.
 func (t *Template) around() (before, behind int) {
 	if t.list == 0 {
 		return len(t.tokens), len(t.tokens)
@@ -155,8 +155,8 @@ func (t *Template) around() (before, behind int) {
 	return t.list, len(t.tokens) - 1 - t.list
 }
 
-// agrees reports whether lines of both can be in so many places from the beginning and
-// from the end, and whether ok says so of each.
+// agrees reports whether there can be lines of both with so many places from the beginning
+// and from the end, all of which are ok.
 func (t *Template) agrees(o *Template, before, behind int, ok func(own, other *token) bool) bool {
 	agree := func(i, j int) bool {
 		own, other := &t.tokens[i], &o.tokens[j]

@@ -31,7 +31,7 @@ func (l *lines) next() (line string, indent int, more bool) {
 	return line[indent:end], indent, true
 }
 
-// language is what a frame is written in, as far as it matters.
+// language is the language of a frame, where it matters.
 type language uint8
 
 const (
@@ -46,7 +46,7 @@ const (
 	rust
 )
 
-// frame is one frame as it stands in the text. File has neither line nor column.
+// frame is a frame of the text. File has neither line nor column.
 type frame struct {
 	function, file string
 	language       language
@@ -55,7 +55,7 @@ type frame struct {
 // scan is one pass over a trace.
 type scan struct {
 	lines lines
-	// kind is the type of what was thrown, words the line that says it.
+	// kind is the type of the exception, words its line.
 	kind, words string
 	// frames are those of the app, the innermost first, or last.
 	frames         [MaxFrames]frame
@@ -63,7 +63,7 @@ type scan struct {
 	outermostFirst bool
 	mangled        bool
 	causes         causes
-	// section says what the frames that come are of.
+	// section is what the next frames are of.
 	section section
 	any     bool // a frame, of the app or not, was found
 
@@ -203,7 +203,7 @@ func (s *scan) header(line string) bool {
 	return true
 }
 
-// full reports whether no frame counts of what comes now.
+// full reports whether no further frame counts.
 func (s *scan) full() bool {
 	switch s.section {
 	case ofThrown:
@@ -215,7 +215,7 @@ func (s *scan) full() bool {
 	}
 }
 
-// keep takes a frame in if it is of the app.
+// keep adds a frame if it is of the app.
 func (s *scan) keep(f frame) {
 	s.any = true
 	if s.full() {
@@ -248,7 +248,7 @@ func (s *scan) keep(f frame) {
 	s.kept++
 }
 
-// flush takes a frame in of which no file is to come.
+// flush adds a frame without a file.
 func (s *scan) flush() {
 	if s.isPending {
 		s.isPending = false
@@ -268,7 +268,7 @@ func (s *scan) again() {
 	s.outermostFirst = true
 }
 
-// anyMangled reports whether a minifier has been at the names of JavaScript.
+// anyMangled reports whether names of JavaScript are minified.
 func (s *scan) anyMangled() bool {
 	for i := range s.kept {
 		f := &s.frames[i]

@@ -2,14 +2,14 @@ package stack
 
 import "strings"
 
-// minName is how many characters a name of JavaScript has at least that says
-// something: minifiers make shorter ones, and others with each build. Where they
-// were at work names of this length count as theirs, too.
+// minName is the least length of a meaningful name of JavaScript, in characters: minifiers
+// make shorter ones, and others with each build. In minified code names of this length
+// count as mangled, too.
 const minName = 3
 
-// appendName appends the name of a frame's function as it is in every build:
-// without what compilers number closures and lambdas by. Nothing is appended where it
-// has no name that says something.
+// appendName appends the name of a frame's function without what differs between builds,
+// such as the numbers of closures and lambdas. It appends nothing if the name is not
+// meaningful.
 func appendName(dst []byte, f *frame, mangled bool) []byte {
 	switch f.language {
 	case javaScript:
@@ -38,8 +38,7 @@ func appendName(dst []byte, f *frame, mangled bool) []byte {
 	}
 }
 
-// receivers are what engines put before the names of plain functions, each as it
-// likes.
+// receivers are what engines put before the names of plain functions.
 var receivers = [...]string{"Object.", "Module.", "Function.", "Window.", "Proxy.", "exports.", "global.", "globalThis.", "self.", "module.exports."}
 
 // bareJS is a name of JavaScript without what an engine put around it.

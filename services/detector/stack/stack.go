@@ -1,34 +1,32 @@
-// Package stack finds in a stack trace what tells one error from another: the type
-// of the exception and the functions of the app's own that were running, without
-// what differs from one time, build or machine to the next.
+// Package stack finds what distinguishes one error from another in a stack trace: the type
+// of the exception and the functions of the app that were running, without what differs
+// between occurrences, builds and machines.
 //
 // It reads the traces of V8 (Chrome, Node), Firefox and Safari, Python, Go, Java and
-// Kotlin, .NET, Ruby, PHP and Rust, line by line, in one pass, and decides for each
-// frame whether it is of the app: what is in node_modules, site-packages, a module
-// cache, a standard library and the like is not. It uses no source maps, so a name
-// that a minifier made counts as none. A key is made of a type, and of functions
-// with their files, of which no line, column, origin, query, build's hash or place
-// on a disk is left.
+// Kotlin, .NET, Ruby, PHP and Rust, line by line, in one pass, and decides for each frame
+// whether it is of the app: node_modules, site-packages, a module cache, a standard library
+// and the like are not. It uses no source maps, so a mangled name counts as none. A key is
+// made of a type, and of functions with their files, without line, column, origin, query, a
+// build's hash or a path on a disk.
 //
-// It has no memory and no clock, and doesn't know what the key is for. Whoever
-// writes a trace can neither slow it down nor make the key grow: it looks at
-// MaxScan bytes and MaxLines lines, and takes in MaxFrames frames.
+// It has no memory and no clock, and doesn't know what the key is for. The writer of a
+// trace can neither slow it down nor make the key grow: it reads MaxScan bytes and MaxLines
+// lines, and uses MaxFrames frames.
 package stack
 
 import "strings"
 
 // Bounds. Traces that differ only beyond them have one key.
 const (
-	// MaxScan is how much of a trace is looked at, in bytes.
+	// MaxScan is how much of a trace is read, in bytes.
 	MaxScan = 16 << 10
-	// MaxLines is how many of its lines are.
+	// MaxLines is how many of its lines are read.
 	MaxLines = 300
-	// MaxFrames is how many frames of the app count, the innermost, each once: how a
-	// function was reached from further away, or how deep it called itself, is not
-	// what is wrong with it.
+	// MaxFrames is how many frames of the app are used, the innermost, each once: the way
+	// to a function, or the depth of a recursion, is not the error.
 	MaxFrames = 6
-	// MaxCauses is how many exceptions count that the thrown one was caused by, each
-	// with its innermost frame.
+	// MaxCauses is how many causes of the exception are used, each with its innermost
+	// frame.
 	MaxCauses = 3
 	// maxHeader is how many lines are searched for the type of what was thrown before
 	// the first frame.
@@ -41,32 +39,33 @@ const (
 // MaxKey is the longest key, in bytes.
 const MaxKey = (maxPart + 2) * (1 + 3*MaxFrames + 4*MaxCauses) // a file may take two parts
 
-// Trace is what a key was made of.
+// Trace describes what a key was made of.
 type Trace struct {
-	// Type is that of the exception, empty where the trace is not of one: a line that
-	// somebody logged, with the place where.
+	// Type is that of the exception, empty if the trace is not of one, such as a logged
+	// line with its place.
 	Type string
 	// Words is the line of the text that names the type, empty where none does.
 	Words string
-	// Frames is how many frames of the app are in the key, and Named how many of them
-	// have a name that says something.
+	// Frames is the number of frames of the app in the key, Named the number of those with
+	// a meaningful name.
 	Frames, Named int
-	// Placed reports whether one of them has a file: what else reads like frames may be words.
+	// Placed reports whether one of them has a file. Without one, the text that looks like
+	// frames may be words.
 	Placed bool
-	// Causes are the words of what it was caused by, where many errors are of a cause's
-	// type, else empty: a failing query is reported by those, whatever was thrown for it.
+	// Causes are the words of causes whose type is that of many errors, else empty: a
+	// failing query is distinguished by them, whatever was thrown for it.
 	Causes [MaxCauses]string
-	// top is the innermost frame of the app, as it stands in the key.
+	// top is the innermost frame of the app in the key.
 	top []byte
 }
 
-// Vague reports whether the key alone does not tell what went wrong, so that the words
-// are to be asked: the type is one that many errors are of, or there is none, or no
-// function is known by its name. What one function throws for all of an app (a wrapper
-// of fetch, an assertion) would else be one error.
+// Vague reports whether the key alone does not identify the error, so that the words are
+// needed: its type is common, or it has none, or no function has a name. Otherwise all
+// errors that one function throws for an app (a wrapper of fetch, an assertion) would be
+// one.
 func (t Trace) Vague() bool { return t.Named == 0 || t.Type == "" || common(t.Type) }
 
-// Top is the innermost frame of the app as a person would write it, or empty.
+// Top returns the innermost frame of the app as a person would write it, or empty.
 func (t Trace) Top() string {
 	function, file, _ := strings.Cut(string(t.top), "\t")
 	switch {
@@ -79,9 +78,9 @@ func (t Trace) Top() string {
 	}
 }
 
-// Append appends the key of a trace to dst, nothing where it has no frame of the
-// app. The message is what came with it: browsers other than Chromium name the type
-// there alone. Top is good for as long as dst is unchanged.
+// Append appends the key of a trace to dst, nothing if it has no frame of the app. message
+// is the error's message: browsers other than Chromium name the type only there. Top is
+// good as long as dst is unchanged.
 func Append(dst []byte, text, message string) ([]byte, Trace) {
 	s := scan{lines: lines{rest: text[:min(len(text), MaxScan)]}}
 	s.all()

@@ -2,8 +2,8 @@ package template
 
 import "unicode/utf8"
 
-// What a byte can be. Every byte of a character beyond ASCII counts as a
-// letter, so that no character is ever taken apart.
+// The kinds of bytes. Every byte of a character beyond ASCII counts as a letter, so that no
+// character is ever split.
 const (
 	isDigit byte = 1 << iota
 	isHexLetter
@@ -39,7 +39,7 @@ var kinds = func() (table [256]byte) {
 	return table
 }()
 
-// run is what a run of letters and digits is made of.
+// run describes a run of letters and digits.
 type run struct {
 	len             int
 	digits, letters bool // at least one

@@ -1,19 +1,18 @@
-// Package template turns text that differs each time into what stays the same:
-// a message into its template, a URL into its page.
+// Package template turns text that differs each time into what stays the same: a message
+// into its template, a URL into its page.
 //
-// The templates are what the noise rules count and what an error's fingerprint
-// is made of. A template is a guess by the look of each word, made once in one
-// pass without regular expressions or memory, so the same text always gives
-// the same template and an attacker who writes the text can neither slow it
-// down nor make it grow. It knows nothing of what the templates are for.
+// Noise rules count templates, and fingerprints of errors are made of them. A template is a
+// guess by the form of each word, made in one pass without regular expressions or memory,
+// so the same text always gives the same template, and its writer can neither slow it down
+// nor make it grow. The package does not know what templates are for.
 package template
 
 // Bounds, in bytes.
 const (
 	// MaxLen is the longest template; the rest is left out.
 	MaxLen = 512
-	// maxScan is how much of a text is looked at; texts that differ only
-	// further on have one template.
+	// maxScan is how much of a text is read. Texts that differ only further on have one
+	// template.
 	maxScan = 2048
 )
 
@@ -27,9 +26,8 @@ const (
 	address = "<ip>"
 )
 
-// longID is from how many letters and digits on a word with a digit in it is
-// an id for sure; minHex is from how many hex digits on it is one rather than
-// a number with a unit, and letterHex from how many on they need no digit among
+// A word of longID or more letters and digits, with a digit in it, is an id. minHex hex
+// digits are an id rather than a number with a unit, and letterHex need no digit among
 // them: deadbeef is as likely an id as any other, and words are hardly that long.
 const (
 	longID    = 16

@@ -28,14 +28,13 @@ func AppendTarget(dst []byte, rawURL string) []byte {
 	return cut(appendPath(dst, path), start, MaxLen)
 }
 
-// PathQuery is a URL without scheme, host and fragment: its path and query as
-// they stand there.
+// PathQuery returns a URL without scheme, host and fragment.
 func PathQuery(rawURL string) string {
 	_, path := splitHost(cutAt(rawURL, "#"))
 	return path
 }
 
-// split takes a URL apart into its host and its path.
+// split returns the host and the path of a URL.
 func split(rawURL string) (host, path string) {
 	u := cutAt(rawURL[:min(len(rawURL), maxScan)], "?#")
 	if u == "" && rawURL != "" {

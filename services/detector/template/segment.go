@@ -5,16 +5,16 @@ import "strings"
 // anID stands for an id in a path.
 const anID = ":id"
 
-// What tells ids from names such as oauth2, i18n, utf8 and es2015. A run of
-// letters and digits is an id with so many
+// The limits between ids and names such as oauth2, i18n, utf8 and es2015. A run of letters
+// and digits is an id with so many
 const (
 	pathHex     = 6  // hex digits, of which one is a number; letterHex when none is
 	shortHex    = 4  // hex digits that begin with a number, as 1a2b
 	manyDigits  = 5  // digits in a row
 	manyChanges = 3  // changes from letter to digit or back, when at least every fourth place is one
 	opaqueID    = 20 // letters and digits at all
-	// denseChanges is from how many changes between small letters, capitals and
-	// digits on it is random, when they are also more than every other place.
+	// denseChanges is the number of changes between small letters, capitals and digits from
+	// which on a run is random, if they are also more than every other place.
 	denseChanges = 7
 )
 
@@ -122,7 +122,7 @@ func digitsInARow(word string) int {
 	return most
 }
 
-// version is the length of a version as v2, v1.5 or v1beta1, or 0: those are
+// version returns the length of a version such as v2, v1.5 or v1beta1, or 0: those are
 // names, however many digits they have.
 func version(in string) int {
 	if in[0]|0x20 != 'v' {
@@ -173,8 +173,8 @@ func tokenLen(in string) int {
 	return n
 }
 
-// prefixLen is the length of the words in small letters that say what a token
-// is an id of, as cus_ does.
+// prefixLen returns the length of a prefix of small letters that names the kind of a token,
+// such as cus_.
 func prefixLen(token string) int {
 	n, word := 0, 0
 	for i := range len(token) {
@@ -190,8 +190,8 @@ func prefixLen(token string) int {
 	return n
 }
 
-// dense reports whether small letters, capitals and digits are mixed in a token as
-// chance does it, and hardly anybody who names things.
+// dense reports whether small letters, capitals and digits are mixed in a token as if at
+// random.
 func dense(token string) bool {
 	const small, capital, digit = 1, 2, 4
 	changes, last, all := 0, 0, 0
