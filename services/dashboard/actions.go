@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -35,48 +34,40 @@ const (
 
 // actions runs the requests of people on the bus, as [bus.RoleGateway] may.
 type actions struct {
-	// cfg is nil where requests are not possible, and disabled then says why.
-	cfg      *bus.Config
+	// disabled is why requests are not possible.
 	disabled string
 
 	mask   *redact.Engine
 	who    presence.Config
 	state  func() query.Health
-	conn   atomic.Pointer[bus.Session]
+	link   *bus.Link // nil where requests are not possible
 	slots  chan struct{}
 	health healthCache
 	log    *slog.Logger
 }
 
 func newActions(cfg Config, mask *redact.Engine, state func() query.Health) *actions {
-	return &actions{
-		cfg: cfg.Actions, disabled: cfg.NoActions, mask: mask, state: state,
+	a := &actions{
+		disabled: cfg.NoActions, mask: mask, state: state,
 		who:   presence.Identify(string(bus.RoleDashboard), cfg.Version, cfg.Logger),
 		slots: make(chan struct{}, maxActions), log: cfg.Logger,
 	}
+	if cfg.Actions != nil {
+		a.link = keepSession(*cfg.Actions)
+	}
+	return a
 }
 
-func (a *actions) enabled() bool { return a.cfg != nil }
+func (a *actions) enabled() bool { return a.link != nil }
 
 // run connects, and answers health queries on the bus, until ctx ends.
 func (a *actions) run(ctx context.Context) error {
-	for a.enabled() && ctx.Err() == nil {
-		if err := a.runOnce(ctx); err != nil {
-			a.log.Warn("reconnecting to the bus for actions", "error", err)
-		}
-		pause(ctx, reconnectPause)
+	if !a.enabled() {
+		return nil
 	}
-	return nil
-}
-
-func (a *actions) runOnce(ctx context.Context) error {
-	c, err := bus.Connect(ctx, *a.cfg)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	a.conn.Store(c)
-	return presence.Serve(ctx, c, a.who, a.state)
+	return a.link.Run(ctx, func(ctx context.Context, s *bus.Session) error {
+		return presence.Serve(ctx, s, a.who, a.state)
+	})
 }
 
 // with calls do with the session, within actionTimeout and the bound of maxActions.
@@ -92,12 +83,9 @@ func (a *actions) with(ctx context.Context, do func(context.Context, *bus.Sessio
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	c := a.conn.Load()
-	switch {
-	case c == nil:
-		return nil, bus.ErrUnreachable
-	case !c.Connected():
-		return nil, errors.Join(bus.ErrUnreachable, c.Why())
+	c, err := a.link.Connected()
+	if err != nil {
+		return nil, err
 	}
 	value, err := do(ctx, c)
 	if err != nil && !c.Connected() {

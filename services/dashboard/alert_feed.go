@@ -42,9 +42,6 @@ const (
 	// lagTimeout is how long a replica may lag until the alerts that it lacks count as
 	// purged.
 	lagTimeout = 5 * time.Second
-	// reconnectPause is the pause before a new connection replaces one that was closed for
-	// good.
-	reconnectPause = 200 * time.Millisecond
 	// graceTimeout bounds reading the last alerts at shutdown, and writing them to a reader.
 	graceTimeout = 500 * time.Millisecond
 )
@@ -58,13 +55,12 @@ var (
 // reads the stream ALERTS by sequence where something is missing. It creates no consumer.
 // Its loop owns the sequencer.
 type feed struct {
-	cfg     bus.Config
+	link    *bus.Link
 	hub     *fanout.Hub
 	mask    *redact.Engine
 	metrics *metrics
 	log     *slog.Logger
 
-	conn atomic.Pointer[bus.Session]
 	// state is why alerts can't be read now, or nil.
 	state atomic.Pointer[error]
 
@@ -78,16 +74,16 @@ type feed struct {
 }
 
 func newFeed(cfg bus.Config, hub *fanout.Hub, mask *redact.Engine, m *metrics, log *slog.Logger) *feed {
-	f := &feed{cfg: cfg, hub: hub, mask: mask, metrics: m, log: log, retry: time.NewTimer(0)}
+	f := &feed{link: keepSession(cfg), hub: hub, mask: mask, metrics: m, log: log, retry: time.NewTimer(0)}
 	f.setState(errNotLoaded)
 	return f
 }
 
 // ready returns why alerts do not arrive, or nil.
 func (f *feed) ready() error {
-	if c := f.conn.Load(); c == nil || !c.Connected() {
-		if c != nil && c.Why() != nil {
-			return c.Why()
+	if _, err := f.link.Connected(); err != nil {
+		if s := f.link.Session(); s != nil && s.Why() != nil {
+			return s.Why()
 		}
 		return bus.ErrUnreachable
 	}
@@ -99,19 +95,21 @@ func (f *feed) setState(err error) { f.state.Store(&err) }
 // run reads and publishes alerts until ctx ends, and then those that are stored and not
 // published yet, for at most graceTimeout. It aborts when life ends.
 func (f *feed) run(ctx, life context.Context) error {
-	work, cancel := context.WithCancel(life)
+	abort, cancel := bus.WithGrace(ctx, graceTimeout)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() {
-		pause(work, graceTimeout)
-		cancel()
-	})()
-	for ctx.Err() == nil {
-		if err := f.runOnce(ctx, work); err != nil {
-			f.log.Warn("reconnecting to the bus", "error", err)
+	defer context.AfterFunc(life, cancel)()
+	return f.link.Run(ctx, func(ctx context.Context, s *bus.Session) error {
+		live := make(chan *nats.Msg, liveQueue)
+		if _, err := s.NC.ChanSubscribe(bus.AllLiveAlerts, live); err != nil {
+			return fmt.Errorf("subscribe to the alerts: %w", err)
 		}
-		pause(ctx, reconnectPause)
-	}
-	return nil
+		return f.follow(ctx, abort, s, live)
+	})
+}
+
+// keepSession returns a link that opens another session after any error.
+func keepSession(cfg bus.Config) *bus.Link {
+	return bus.NewLink(bus.RunConfig{Config: cfg, Retry: func(error) bool { return true }})
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -121,21 +119,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-func (f *feed) runOnce(ctx, work context.Context) error {
-	c, err := bus.Connect(ctx, f.cfg)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	live := make(chan *nats.Msg, liveQueue)
-	if _, err := c.NC.ChanSubscribe(bus.AllLiveAlerts, live); err != nil {
-		return fmt.Errorf("subscribe to the alerts: %w", err)
-	}
-	f.conn.Store(c)
-	return f.follow(ctx, work, c, live)
-}
-
-// follow publishes the alerts until ctx ends or the connection is closed for good.
+// follow publishes the alerts until ctx ends. It aborts when work ends.
 func (f *feed) follow(ctx, work context.Context, c *bus.Session, live <-chan *nats.Msg) error {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
@@ -148,9 +132,6 @@ func (f *feed) follow(ctx, work context.Context, c *bus.Session, live <-chan *na
 			f.check(work, c)
 			return nil
 		case <-c.Changes():
-			if c.NC.IsClosed() {
-				return c.Err()
-			}
 			f.sequencer.Suspect()
 			f.catchUp(work, c)
 		case m := <-live:

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
 
@@ -47,7 +46,7 @@ func (h *history) acquire(ctx context.Context) (release func(), err error) {
 
 // conn returns the session, or why there is none.
 func (h *history) conn() (*bus.Session, error) {
-	c := h.feed.conn.Load()
+	c := h.feed.link.Session()
 	if c == nil {
 		return nil, bus.ErrUnreachable
 	}
@@ -81,24 +80,26 @@ func (h *history) from(ctx context.Context, seq, end uint64) (events []*fanout.E
 // back reads the alerts before a sequence that pass a filter, newest first: at most limit,
 // among the newest scan of them.
 func (h *history) back(ctx context.Context, before, first uint64, filter fanout.Filter, limit, scan int) ([]*fanout.Event, error) {
-	var found []*fanout.Event
-	for end := before - 1; end >= max(first, 1) && len(found) < limit && scan > 0; {
-		size := uint64(min(readBatch, scan))
-		begin := max(first, end-min(end-1, size-1))
-		var span []*fanout.Event
-		for at := begin; at <= end; {
-			events, next, err := h.from(ctx, at, end)
-			if err != nil {
-				return nil, err
-			}
-			span, at = append(span, filter.Wanted(events)...), next
-		}
-		slices.Reverse(span)
-		found = append(found, span...)
-		scan -= int(end - begin + 1)
-		end = begin - 1
+	if before <= 1 {
+		return nil, nil
 	}
-	return found[:min(len(found), limit)], nil
+	c, err := h.conn()
+	if err != nil {
+		return nil, err
+	}
+	var found []*fanout.Event
+	r := bus.Range{
+		Stream: bus.StreamAlerts, First: max(first, before-min(before-1, uint64(scan))), Last: before - 1,
+		Backwards: true, Batch: readBatch, Timeout: readTimeout,
+	}
+	err = c.Range(ctx, r, func(m bus.Message) error {
+		found = append(found, filter.Wanted(h.feed.events(ctx, []bus.Message{m}))...)
+		if len(found) >= limit {
+			return bus.ErrStop
+		}
+		return context.Cause(ctx)
+	})
+	return found, err
 }
 
 // extent returns the first and the last sequence of the stream, 0 if it is empty.

@@ -52,7 +52,7 @@ func (h *handler) narrow(ctx context.Context) error {
 	if err := h.feed.ready(); err != nil {
 		return err
 	}
-	c := h.feed.conn.Load()
+	c := h.feed.link.Session()
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	switch err := c.Check(ctx, bus.StreamAlerts); {

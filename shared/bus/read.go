@@ -139,6 +139,8 @@ type Range struct {
 	Backwards bool
 	// Batch is how many messages one request asks for; 0 means 500.
 	Batch int
+	// Timeout bounds one request; 0 means that only the context does.
+	Timeout time.Duration
 }
 
 // Range calls handle for every message of a range, in order. It reads by direct gets: it
@@ -171,7 +173,7 @@ func (s *Session) Range(ctx context.Context, r Range, handle func(Message) error
 
 func (s *Session) rangeForwards(ctx context.Context, r Range, handle func(Message) error) error {
 	for from := r.First; from <= r.Last; {
-		msgs, err := s.Read(ctx, r.Stream, from, int(min(uint64(r.Batch), r.Last-from+1)))
+		msgs, err := s.readBatch(ctx, r, from)
 		if err != nil {
 			return err
 		}
@@ -194,12 +196,22 @@ func (s *Session) rangeForwards(ctx context.Context, r Range, handle func(Messag
 	return nil
 }
 
+// readBatch sends one request of a range.
+func (s *Session) readBatch(ctx context.Context, r Range, from uint64) ([]Message, error) {
+	if r.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
+		defer cancel()
+	}
+	return s.Read(ctx, r.Stream, from, int(min(uint64(r.Batch), r.Last-from+1)))
+}
+
 // rangeBackwards reads spans of Batch sequences, the last one first.
 func (s *Session) rangeBackwards(ctx context.Context, r Range, handle func(Message) error) error {
 	for last := r.Last; last >= r.First; {
 		first := max(r.First, last-min(last-1, uint64(r.Batch)-1))
 		var span []Message
-		err := s.rangeForwards(ctx, Range{Stream: r.Stream, First: first, Last: last, Batch: r.Batch}, func(m Message) error {
+		err := s.rangeForwards(ctx, Range{Stream: r.Stream, First: first, Last: last, Batch: r.Batch, Timeout: r.Timeout}, func(m Message) error {
 			span = append(span, m)
 			return nil
 		})

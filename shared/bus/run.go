@@ -51,7 +51,8 @@ type RunConfig struct {
 //   - with an error that wraps [ErrClosed]: work aborts, because nothing can be sent.
 //
 // Run returns nil when ctx has ended and work has returned, and when work returns nil. An
-// error of Connect or work ends Run unless the session was closed or cfg.Retry allows it.
+// error of Connect or work ends Run unless the session was closed or cfg.Retry allows another
+// session.
 func Run(ctx context.Context, cfg RunConfig, work func(ctx context.Context, s *Session) error) error {
 	return NewLink(cfg).Run(ctx, work)
 }
@@ -114,6 +115,10 @@ func (l *Link) Run(ctx context.Context, work func(ctx context.Context, s *Sessio
 			return nil
 		case ctx.Err() != nil:
 			if errors.Is(err, context.Cause(ctx)) || errors.Is(err, context.Canceled) || errors.Is(err, ErrClosed) {
+				return nil
+			}
+			if l.cfg.Retry != nil && l.cfg.Retry(err) {
+				l.cfg.Logger.Warn("the session on the bus ended with an error", "error", err)
 				return nil
 			}
 			return err
