@@ -30,7 +30,7 @@ const (
 	SourceCustom = "custom"
 )
 
-// Result is one CI result (docs/reference/ci.md).
+// Result is one CI result (docs/reference/ci-results.md).
 type Result struct {
 	Status string `json:"status"`
 	// Source is the CI system; empty means custom.
