@@ -315,7 +315,7 @@ func TestInstallRefuses(t *testing.T) {
 		{e2etest.Binary(t), []string{"install", "emacs"}, 2, "must be one of"},
 		{e2etest.Binary(t), []string{"install", "codex", "--scope=all"}, 2, "--scope"},
 		{e2etest.Binary(t), []string{"install", "codex", "--rewake"}, 2, "claude-code"},
-		{other, []string{"install", "codex"}, 2, "name it tocsin"},
+		{other, []string{"install", "codex"}, 2, "rename it to tocsin"},
 		{e2etest.Binary(t), []string{"install", "cursor"}, 1, "run this again"},
 		{e2etest.Binary(t), []string{"uninstall", "cursor"}, 1, "run this again"},
 	} {
@@ -372,8 +372,8 @@ func TestInstallAndLinks(t *testing.T) {
 	link("agents", ".claude")
 	for _, command := range []string{"install", "uninstall"} {
 		code, stdout, stderr := d.run(t, e2etest.Binary(t), command, "claude-code")
-		if code != 1 || stdout != "" || !strings.Contains(stderr, "leads out of the project, to "+d.home+"/.claude.json") || !strings.Contains(stderr, "--scope user") {
-			t.Errorf("%s: exit %d: %s%s, want code 1, no stdout, %q in stderr and \"--scope user\" in stderr", command, code, stdout, stderr, "leads out of the project, to "+d.home+"/.claude.json")
+		if code != 1 || stdout != "" || !strings.Contains(stderr, "points out of the project, to "+d.home+"/.claude.json") || !strings.Contains(stderr, "--scope user") {
+			t.Errorf("%s: exit %d: %s%s, want code 1, no stdout, %q in stderr and \"--scope user\" in stderr", command, code, stdout, stderr, "points out of the project, to "+d.home+"/.claude.json")
 		}
 	}
 	if err := errors.Join(os.Remove(filepath.Join(d.project, ".mcp.json")), os.Remove(filepath.Join(d.project, "agents", "README"))); err != nil {

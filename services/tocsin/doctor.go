@@ -282,7 +282,7 @@ func (d *doctor) bus(ctx context.Context) []finding {
 	return append(append(out, d.detector(ctx, c)), services...)
 }
 
-func (d *doctor) detector(ctx context.Context, c *bus.Conn) finding {
+func (d *doctor) detector(ctx context.Context, c *bus.Session) finding {
 	m, err := c.NC.RequestWithContext(ctx, query.SubjectStatus, nil)
 	if err != nil {
 		return failed("detector", "does not answer: "+err.Error(), "restart tocsin up, or start tocsin detector")

@@ -27,7 +27,7 @@ func (d *doctor) unreachable(err error) finding {
 }
 
 // streams checks that all streams and buckets exist as they should.
-func (d *doctor) streams(ctx context.Context, c *bus.Conn) []finding {
+func (d *doctor) streams(ctx context.Context, c *bus.Session) []finding {
 	fix := "restart tocsin up, which creates what is missing"
 	if d.flags.External() {
 		fix = "run tocsin provision with the provisioner's credentials"
@@ -58,7 +58,7 @@ func (d *doctor) streams(ctx context.Context, c *bus.Conn) []finding {
 }
 
 // copies checks the replicas of the streams, and reports the number of partitions.
-func (d *doctor) copies(ctx context.Context, c *bus.Conn, missing map[string]bool) []finding {
+func (d *doctor) copies(ctx context.Context, c *bus.Session, missing map[string]bool) []finding {
 	partitions, err := c.Partitions(ctx)
 	if err != nil {
 		return []finding{failed("stream "+bus.StreamTelemetry, err.Error(), "check the servers' logs")}

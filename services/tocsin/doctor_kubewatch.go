@@ -19,7 +19,7 @@ const healthWait = 300 * time.Millisecond
 // services checks what the services report of themselves: the state of the Kubernetes
 // watchers, and the origins whose pages ingest refused. Other checks report services that
 // do not answer.
-func (d *doctor) services(ctx context.Context, c *bus.Conn) []finding {
+func (d *doctor) services(ctx context.Context, c *bus.Session) []finding {
 	all, err := presence.Collect(ctx, c, healthWait)
 	if err != nil {
 		return nil

@@ -72,11 +72,11 @@ func permanent(err error) bool {
 	return false
 }
 
-func (c *provisionCommand) try(ctx context.Context, env service.Env, conn *bus.Conn) error {
+func (c *provisionCommand) try(ctx context.Context, env service.Env, conn *bus.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, provisionTry)
 	defer cancel()
 	changes, err := bus.Plan(ctx, conn, c.Layout())
-	if errors.Is(err, bus.ErrAway) && !permanent(err) {
+	if errors.Is(err, bus.ErrUnreachable) && !permanent(err) {
 		return fmt.Errorf("%w: check TOCSIN_NATS_URL, and that a NATS server listens there", err)
 	}
 	if errors.Is(err, bus.ErrDenied) {

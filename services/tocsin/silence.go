@@ -146,7 +146,7 @@ func withSilences(ctx context.Context, env service.Env, flags service.BusFlags, 
 	}
 	err = do(ctx, gwsilences.NewCommands(conn, by, env.Logger))
 	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("%w: run tocsin doctor", bus.ErrAway)
+		return fmt.Errorf("%w: run tocsin doctor", bus.ErrUnreachable)
 	}
 	return err
 }

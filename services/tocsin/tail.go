@@ -106,7 +106,7 @@ const awaitTick = 20 * time.Millisecond
 
 // awaitBus waits until the bus is connected, ctx ends, or the reason is known why it can't
 // be reached. Its error says what to do.
-func awaitBus(ctx context.Context, conn *bus.Conn) error {
+func awaitBus(ctx context.Context, conn *bus.Session) error {
 	tick := time.NewTicker(awaitTick)
 	defer tick.Stop()
 	for !conn.Connected() {
@@ -115,7 +115,7 @@ func awaitBus(ctx context.Context, conn *bus.Conn) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: run tocsin doctor", bus.ErrAway)
+			return fmt.Errorf("%w: run tocsin doctor", bus.ErrUnreachable)
 		case <-tick.C:
 		}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -31,23 +30,22 @@ type tailSource struct {
 }
 
 // inspect waits for the bus and reads which sequences the stream holds.
-func (s *tailSource) inspect(ctx context.Context, conn *bus.Conn) error {
+func (s *tailSource) inspect(ctx context.Context, conn *bus.Session) error {
 	ctx, cancel := context.WithTimeout(ctx, tailWait)
 	defer cancel()
 	if err := awaitBus(ctx, conn); err != nil {
 		return err
 	}
-	stream, err := conn.JS.Stream(ctx, s.stream)
+	state, err := conn.State(ctx, s.stream)
 	if err != nil {
-		return fmt.Errorf("read the state of %s: %w", s.stream, err)
+		return err
 	}
-	state := stream.CachedInfo().State
-	s.first, s.last = state.FirstSeq, state.LastSeq
+	s.first, s.last = state.First, state.Last
 	return nil
 }
 
 // follow sends the past lines at once, then each new one, until ctx ends.
-func (s *tailSource) follow(ctx context.Context, conn *bus.Conn, past chan<- []tailLine, live chan<- tailLine, log *slog.Logger) error {
+func (s *tailSource) follow(ctx context.Context, conn *bus.Session, past chan<- []tailLine, live chan<- tailLine, log *slog.Logger) error {
 	start := max(s.first, 1)
 	if s.last >= start+tailPast {
 		start = s.last - tailPast + 1
@@ -58,7 +56,7 @@ func (s *tailSource) follow(ctx context.Context, conn *bus.Conn, past chan<- []t
 		start = s.last + 1
 		past <- nil // the channel has room for one of each source
 	}
-	return bus.Follow(ctx, conn, bus.FollowConfig{Stream: s.stream, Start: start, Logger: log}, func(m bus.Message) error {
+	err := conn.Follow(ctx, bus.FollowConfig{Stream: s.stream, After: bus.Position{Seq: start - 1}, Logger: log}, func(m bus.Message) error {
 		text, err := s.read(m)
 		if err != nil {
 			return err
@@ -83,6 +81,10 @@ func (s *tailSource) follow(ctx context.Context, conn *bus.Conn, past chan<- []t
 		}
 		return nil
 	})
+	if ctx.Err() != nil {
+		return nil // stopped
+	}
+	return err
 }
 
 // printLines prints the past lines of all sources in order of time, then new lines as they

@@ -128,7 +128,7 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (at statedir.Run
 			return at, err
 		}
 		defer server.Close()
-		u.server, join = server, bus.ConnConfig{Server: server, Logger: env.Logger}
+		u.server, join = server, bus.Config{Server: server, Logger: env.Logger}
 		u.runtime.NATSURL, u.runtime.NATSWSURL = server.URL(), server.WSURL()
 		u.browser = dashboard.Browser{URL: server.WSURL, Anywhere: anyHost(c.NATSWSAddr), Key: dashboard.KeyIn(dir)}
 	}
@@ -172,7 +172,7 @@ type up struct {
 
 // run runs the services. They stop in the order in which events pass through them, so
 // that the last accepted events are still processed and their alerts delivered.
-func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
+func (u *up) run(ctx context.Context, join bus.Config) error {
 	rules, err := u.cmd.Rules()
 	if err != nil {
 		return err // not reached: Validate has checked them
@@ -254,7 +254,7 @@ func (u *up) run(ctx context.Context, join bus.ConnConfig) error {
 
 // dashboard returns the configuration of the dashboard in tocsin up. With the embedded
 // bus, it needs no credentials.
-func (u *up) dashboard(join bus.ConnConfig, registry *prometheus.Registry, ready func(string)) dashboard.Config {
+func (u *up) dashboard(join bus.Config, registry *prometheus.Registry, ready func(string)) dashboard.Config {
 	c := u.cmd
 	cfg := c.Dashboard.Config(u.env, c.BusFlags, dashboard.ListenFlags{
 		Token: c.Token, AllowedHosts: c.AllowedHosts, ProxyFlags: c.ProxyFlags,

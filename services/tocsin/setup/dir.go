@@ -48,7 +48,7 @@ func isLink(path string) bool {
 func Within(dir, path string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return fmt.Errorf("find the project's directory: %w", err)
+		return fmt.Errorf("find the project directory: %w", err)
 	}
 	// What is not there yet will lie where the nearest directory above it is.
 	for at := path; ; at = filepath.Dir(at) {
@@ -63,6 +63,6 @@ func Within(dir, path string) error {
 		if err == nil && filepath.IsLocal(rel) {
 			return nil
 		}
-		return fmt.Errorf("%s is a link, or in one, that leads out of the project, to %s: use --scope user for the user's own files, or put a file of the project in the place of the link", path, target)
+		return fmt.Errorf("%s is a symbolic link, or inside one, that points out of the project, to %s: use --scope user for the user's own files, or replace the link by a file of the project", path, target)
 	}
 }

@@ -158,26 +158,26 @@ func TestRefusals(t *testing.T) {
 	w := Wanted{Program: program, Hooks: true}
 	for _, tt := range []struct{ name, client, file, src, want string }{
 		{"no JSON", "claude-code", ".mcp.json", "{\"a\": }", "line 1, column 7"},
-		{"cut off", "cursor", "mcp.json", "{\"a\": 1", "mend that"},
-		{"another root", "vscode", "mcp.json", "[]", "holds no JSON object"},
+		{"cut off", "cursor", "mcp.json", "{\"a\": 1", "fix that"},
+		{"another root", "vscode", "mcp.json", "[]", "is not a JSON object"},
 		{"servers of another shape", "vscode", "mcp.json", `{"servers": []}`, `its "servers" is not an object`},
 		{"events of another shape", "codex", "hooks.json", `{"hooks": {"Stop": {}}}`, `its "hooks.Stop" is not a list`},
 		{"twice", "claude-code", ".mcp.json", `{"mcpServers": {}, "mcpServers": {}}`, `"mcpServers" twice`},
 		{"somebody else's tocsin", "claude-code", ".mcp.json", `{"mcpServers": {"tocsin": {"command": "docker", "args": ["run"]}}}`, "another MCP server named tocsin"},
 		{"somebody else's tocsin by URL", "codex", "config.toml", "[mcp_servers.tocsin]\nurl = 'https://x'\n", "another MCP server named tocsin"},
-		{"too deep", "claude-code", ".mcp.json", strings.Repeat(`{"a":`, 2000), "nests deeper"},
-		{"no TOML", "codex", "config.toml", "a = \nb", "no TOML at line 1"},
-		{"servers in one line", "codex", "config.toml", "mcp_servers = {a = {command = 'x'}}\n", "as a table of its own"},
-		{"our server in one line, elsewhere", "codex", "config.toml", "[mcp_servers]\ntocsin = {command = '/x/tocsin', args = ['gateway']}\n", "not written as the table [mcp_servers.tocsin]"},
+		{"too deep", "claude-code", ".mcp.json", strings.Repeat(`{"a":`, 2000), "is nested deeper"},
+		{"not TOML", "codex", "config.toml", "a = \nb", "not TOML at line 1"},
+		{"servers in one line", "codex", "config.toml", "mcp_servers = {a = {command = 'x'}}\n", "can't be added"},
+		{"our server in one line, elsewhere", "codex", "config.toml", "[mcp_servers]\ntocsin = {command = '/x/tocsin', args = ['gateway']}\n", "not a table [mcp_servers.tocsin]"},
 		{"a byte order mark", "claude-code", ".mcp.json", "\xef\xbb\xbf{}", "it has a byte order mark: save it as UTF-8 without one"},
 		{"a byte order mark in TOML", "codex", "config.toml", "\xef\xbb\xbfa = 1", "it has a byte order mark"},
 		{"UTF-16", "cursor", "mcp.json", "\xff\xfe{\x00}\x00", "it has a byte order mark"},
-		{"servers in one line, and what to do", "codex", "config.toml", "mcp_servers = {a = {command = 'x'}}\n", "write that as tables, [mcp_servers.NAME]"},
+		{"servers in one line, and what to do", "codex", "config.toml", "mcp_servers = {a = {command = 'x'}}\n", "write it as tables, [mcp_servers.NAME]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := file(t, tt.client, tt.file).Install([]byte(tt.src), w)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "run this again") {
-				t.Errorf("%v", err)
+				t.Errorf("Install: error = %v, want %q and what to do", err, tt.want)
 			}
 		})
 	}
@@ -317,7 +317,7 @@ func TestWantedCheck(t *testing.T) {
 		{program, ""},
 		{"/Program Files/tocsin", ""},
 		{"bin/tocsin", "absolute"},
-		{"/bin/tocsin-2", "name it tocsin"},
+		{"/bin/tocsin-2", "rename it to tocsin"},
 		{"/a\nb/tocsin", "move the program"},
 		{"/a\xff/tocsin", "move the program"},
 	} {

@@ -36,7 +36,7 @@ func (f File) Find(src []byte) (Found, error) {
 	}
 	found, err := f.format.find(src)
 	if err != nil {
-		return Found{}, fmt.Errorf("%s can't be understood: %w", f.Path, err)
+		return Found{}, fmt.Errorf("%s can't be parsed: %w", f.Path, err)
 	}
 	return found, nil
 }
@@ -141,5 +141,5 @@ func marked(src []byte) bool {
 
 // refuse says what to do about a file that is better left alone.
 func (f File) refuse(err error) error {
-	return fmt.Errorf("%s is left as it is, because %w: mend that, or move the file away, and run this again", f.Path, err)
+	return fmt.Errorf("%s was not changed, because %w: fix that, or move the file away, and run this again", f.Path, err)
 }

@@ -60,7 +60,7 @@ func (d *document) set(src []byte) error {
 		return errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
 	}
 	if _, ok := root.Value.(*hujson.Object); !ok {
-		return errors.New("it holds no JSON object")
+		return errors.New("it is not a JSON object")
 	}
 	d.src, d.root = src, root
 	return nil
@@ -93,7 +93,7 @@ func bounded(src []byte) error {
 			i += max(bytes.Index(src[i+2:], []byte("*/"))+3, 1)
 		case c == '{' || c == '[':
 			if depth++; depth > maxDepth {
-				return fmt.Errorf("it nests deeper than %d levels", maxDepth)
+				return fmt.Errorf("it is nested deeper than %d levels", maxDepth)
 			}
 		case c == '}' || c == ']':
 			depth--

@@ -99,15 +99,15 @@ func (w Wanted) Check() error {
 	case !filepath.IsAbs(w.Program):
 		return fmt.Errorf("%q is not an absolute path", w.Program)
 	case !isTocsin(w.Program):
-		return fmt.Errorf("this program is named %q: name it tocsin, by which clients' entries are known later", filepath.Base(w.Program))
+		return fmt.Errorf("this program is named %q: rename it to tocsin, because uninstall finds entries by that name", filepath.Base(w.Program))
 	case !writable(w.Program):
-		return fmt.Errorf("the path %q has characters that configurations can't hold: move the program", w.Program)
+		return fmt.Errorf("the path %q has characters that configuration files can't contain: move the program", w.Program)
 	case !writable(w.StateDir):
-		return fmt.Errorf("the state directory %q has characters that configurations can't hold: use another", w.StateDir)
+		return fmt.Errorf("the state directory %q has characters that configuration files can't contain: use another", w.StateDir)
 	case !writable(w.Inbox):
-		return fmt.Errorf("the client's name %q in its MCP server has characters that hooks can't hold: use another", w.Inbox)
+		return fmt.Errorf("the client's name %q in its MCP server has characters that hooks can't contain: use another", w.Inbox)
 	case !writable(w.Namespaces):
-		return fmt.Errorf("the namespaces %q in its MCP server have characters that hooks can't hold: correct them", w.Namespaces)
+		return fmt.Errorf("the namespaces %q in its MCP server have characters that hooks can't contain: correct them", w.Namespaces)
 	}
 	return nil
 }

@@ -175,7 +175,7 @@ func decodeTOML(src []byte) (map[string]any, error) {
 			row, column := at.Position()
 			where = fmt.Sprintf(" at line %d, column %d", row, column)
 		}
-		return nil, fmt.Errorf("it is no TOML%s: %s", where, strings.TrimPrefix(err.Error(), "toml: "))
+		return nil, fmt.Errorf("it is not TOML%s: %s", where, strings.TrimPrefix(err.Error(), "toml: "))
 	}
 	return config, nil
 }
@@ -186,7 +186,7 @@ func unchangedElsewhere(before, after []byte) error {
 	for i, src := range [][]byte{before, after} {
 		config, err := decodeTOML(src)
 		if err != nil {
-			return fmt.Errorf("our table can't be written into it as a table of its own, as when mcp_servers is an inline table, { ... }: write that as tables, [mcp_servers.NAME] (%w)", err)
+			return fmt.Errorf("the table of tocsin can't be added, as when mcp_servers is an inline table, { ... }: write it as tables, [mcp_servers.NAME] (%w)", err)
 		}
 		if servers, ok := config["mcp_servers"].(map[string]any); ok {
 			delete(servers, ServerName)
@@ -197,13 +197,13 @@ func unchangedElsewhere(before, after []byte) error {
 		means[i] = config
 	}
 	if !reflect.DeepEqual(means[0], means[1]) {
-		return errors.New("changing our table would change other settings")
+		return errors.New("changing the table of tocsin would change other settings")
 	}
 	return nil
 }
 
 // errInline is about settings of ours that the user has written otherwise.
-var errInline = errors.New("its mcp_servers.tocsin is not written as the table [mcp_servers.tocsin], with a command and args of their own lines")
+var errInline = errors.New("its mcp_servers.tocsin is not a table [mcp_servers.tocsin] with command and args on lines of their own")
 
 // span is a part of a text.
 type span struct{ start, end int }

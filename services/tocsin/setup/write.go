@@ -73,16 +73,16 @@ func Read(path string) ([]byte, error) {
 	}
 	f, err := os.Open(target)
 	if err != nil {
-		return nil, fmt.Errorf("%w: give it to this user, and run this again", err)
+		return nil, fmt.Errorf("%w: make this user its owner, and run this again", err)
 	}
 	info, err := f.Stat()
 	var data []byte
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s is no file: move it away, and run this again", path)
+		err = fmt.Errorf("%s is not a file: move it away, and run this again", path)
 	case info.Size() > maxFile:
-		err = fmt.Errorf("%s is larger than %d MiB: see what is in it", path, maxFile>>20)
+		err = fmt.Errorf("%s is larger than %d MiB: check its content", path, maxFile>>20)
 	default:
 		data, err = io.ReadAll(f)
 	}
@@ -105,10 +105,10 @@ func follow(path string) (string, error) {
 		if strings.Contains(why, "too many links") {
 			why = "its links lead in a circle"
 		}
-		return "", fmt.Errorf("%s can't be read, because %s: mend that, and run this again", path, why)
+		return "", fmt.Errorf("%s can't be read, because %s: fix that, and run this again", path, why)
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return "", fmt.Errorf("%s is a link to a file that is not there: make that file, or remove the link, and run this again", path)
+		return "", fmt.Errorf("%s is a symbolic link to a missing file: create that file, or remove the link, and run this again", path)
 	}
 	return "", nil
 }
@@ -122,7 +122,7 @@ func (c Change) Write() (backup string, err error) {
 		return "", err
 	}
 	if !bytes.Equal(now, c.Before) || (now == nil) != (c.Before == nil) {
-		return "", fmt.Errorf("%s has just been changed by something else: quit the client, and run this again", c.File.Path)
+		return "", fmt.Errorf("another program has just changed %s: quit the client, and run this again", c.File.Path)
 	}
 	target, err := follow(c.File.Path)
 	if err != nil {
@@ -134,11 +134,11 @@ func (c Change) Write() (backup string, err error) {
 			return "", err
 		}
 		if was.Mode().Perm()&0o200 == 0 {
-			return "", fmt.Errorf("%s is read-only (mode %04o), and was left alone: give it write permission if it may be changed, and run this again", c.File.Path, was.Mode().Perm())
+			return "", fmt.Errorf("%s is read-only (mode %04o) and was not changed: make it writable, and run this again", c.File.Path, was.Mode().Perm())
 		}
 		if !c.Bare {
 			if backup, err = keep(c.File.Path, c.Before, was.Mode().Perm()); err != nil {
-				return "", fmt.Errorf("keep a backup of %s, which was left alone: %w: make room or give this user the right to write there, and run this again", c.File.Path, err)
+				return "", fmt.Errorf("write a backup of %s, which was not changed: %w: free space or give this user write permission there, and run this again", c.File.Path, err)
 			}
 		}
 	}
@@ -155,11 +155,11 @@ func (c Change) Write() (backup string, err error) {
 		}
 		target = c.File.Path
 		if err := makeDir(filepath.Dir(target), dir); err != nil {
-			return backup, fmt.Errorf("make the directory of %s: %w: give this user the right to, and run this again", target, err)
+			return backup, fmt.Errorf("create the directory of %s: %w: give this user write permission, and run this again", target, err)
 		}
 	}
 	if err := c.replace(target, was); err != nil {
-		return backup, fmt.Errorf("write %s, which is as it was: %w: make room or give this user the right to write there, and run this again", c.File.Path, err)
+		return backup, fmt.Errorf("write %s, which was not changed: %w: free space or give this user write permission there, and run this again", c.File.Path, err)
 	}
 	return backup, nil
 }
@@ -232,7 +232,7 @@ func keep(path string, data []byte, mode fs.FileMode) (string, error) {
 		}
 		return name, nil
 	}
-	return "", fmt.Errorf("there are %d already: remove old ones", maxBackups)
+	return "", fmt.Errorf("there are already %d backups: remove old ones", maxBackups)
 }
 
 // last is the highest number of a backup beside a file; 0 without one.

@@ -206,12 +206,12 @@ func TestWriteThroughLinks(t *testing.T) {
 	if err := os.Remove(target); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(link); err == nil || !strings.Contains(err.Error(), "a link to a file that is not there") {
+	if _, err := Read(link); err == nil || !strings.Contains(err.Error(), "a symbolic link to a missing file") {
 		t.Errorf("%v", err)
 	}
 }
 
-// TestWriteRefuses: what changed meanwhile, and what is no file.
+// TestWriteRefuses refuses a file that changed meanwhile, and what is not a file.
 func TestWriteRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.json")
 	write(t, path, "2", 0o600)
@@ -230,7 +230,7 @@ func TestWriteRefuses(t *testing.T) {
 	if _, err := Read(loop); err == nil || !strings.Contains(err.Error(), "links lead in a circle") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Read(filepath.Dir(path)); err == nil || !strings.Contains(err.Error(), "is no file") {
+	if _, err := Read(filepath.Dir(path)); err == nil || !strings.Contains(err.Error(), "is not a file") {
 		t.Errorf("%v", err)
 	}
 }
