@@ -20,7 +20,7 @@ import (
 )
 
 // clientTimeout bounds one run of a coding agent. The longest takes about 5 s.
-const clientTimeout = time.Minute
+const clientTimeout = 3 * time.Minute
 
 // codingAgent is a coding agent from npm, configured to use a scripted model.
 type codingAgent struct {

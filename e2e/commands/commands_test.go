@@ -213,7 +213,7 @@ func TestCIWithoutAnIntake(t *testing.T) {
 // used.
 func TestIdleExit(t *testing.T) {
 	t.Parallel()
-	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--idle-exit=3s")
+	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--idle-exit=5s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ func TestIdleExit(t *testing.T) {
 	select {
 	case <-b.Done():
 		t.Fatalf("it ended under a gateway\n%s", b.Log)
-	case <-time.After(4 * time.Second): // longer than the idle time
+	case <-time.After(7 * time.Second): // longer than the idle time
 	}
 	if err := agent.Close(); err != nil {
 		t.Fatal(err)
