@@ -8,7 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-func TestStory(t *testing.T) {
+func TestLifecycle(t *testing.T) {
 	one := func(id string, change func(*alert.Alert)) alert.Alert {
 		a := alert.Alert{ID: id, App: "web", DedupKey: "k", Severity: alert.Error, Timestamp: time.Unix(int64(id[0]), 0)}
 		if change != nil {
@@ -20,7 +20,7 @@ func TestStory(t *testing.T) {
 		name  string
 		first alert.Alert
 		later []alert.Alert
-		want  string // alert, revisions, repetitions, resolved by; which of the later ones are a part
+		want  string // alert, revisions, repetitions, resolved by; which of the later ones belong to it
 	}{
 		{"alone", one("a", nil), nil, "a 0 0  []"},
 		{"others", one("a", nil), []alert.Alert{
@@ -41,12 +41,12 @@ func TestStory(t *testing.T) {
 		{"a resolution", one("b", func(a *alert.Alert) { a.Resolves = "a" }), []alert.Alert{one("c", nil)}, "b 0 0  [false]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			s := NewLifecycle(tt.first)
+			l := NewLifecycle(tt.first)
 			parts := []bool{}
 			for _, a := range tt.later {
-				parts = append(parts, s.Add(a))
+				parts = append(parts, l.Add(a))
 			}
-			if got := fmt.Sprintf("%s %d %d %s %v", s.Alert.ID, s.Revisions, s.Repetitions, s.ResolvedBy, parts); got != tt.want {
+			if got := fmt.Sprintf("%s %d %d %s %v", l.Alert.ID, l.Revisions, l.Repetitions, l.ResolvedBy, parts); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})

@@ -31,7 +31,7 @@ const (
 	bodyTimeout = 10 * time.Second
 )
 
-// HTTPConfig says where MCP is served on HTTP, and to whom.
+// HTTPConfig is where MCP is served on HTTP, and to whom.
 type HTTPConfig struct {
 	// Addr is host:port; port 0 picks a free one. Anything but loopback needs a Token.
 	Addr string

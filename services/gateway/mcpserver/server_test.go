@@ -516,12 +516,14 @@ func TestNotice(t *testing.T) {
 	var n map[string]string
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	err = bus.Follow(ctx, reader, bus.FollowConfig{Stream: bus.StreamNotices, Logger: testrig.Quiet()}, func(m bus.Message) error {
-		cancel()
+	err = reader.Follow(ctx, bus.FollowConfig{Stream: bus.StreamNotices, Logger: testrig.Quiet()}, func(m bus.Message) error {
 		if m.Subject != "notices.deploy_1" {
 			t.Errorf("got %v, want %v", m.Subject, "notices.deploy_1")
 		}
-		return json.Unmarshal(m.Data, &n)
+		if err := json.Unmarshal(m.Data, &n); err != nil {
+			return err
+		}
+		return bus.ErrStop
 	})
 	if err != nil {
 		t.Fatal(err)
