@@ -151,7 +151,7 @@ func (s *Subscriptions) end(ctx context.Context) (bus.Position, error) {
 	return state.End(), err
 }
 
-// unwatched says why a cluster that was watched before sends nothing.
+// unwatched is why a cluster that was watched before sends nothing.
 const unwatched = "no kubewatch watches this cluster any more"
 
 // cluster finds the cluster that is meant, by name or as the only one. degraded says

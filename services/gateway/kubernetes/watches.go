@@ -9,9 +9,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// headerOperation marks a deleted entry of a bucket.
-const headerOperation = "KV-Operation"
-
 // FollowWatches keeps track of which clusters are watched, by the records of their
 // kubewatches, until ctx ends.
 func (s *Subscriptions) FollowWatches(ctx context.Context, c *bus.Session) error {
@@ -31,7 +28,7 @@ func (s *Subscriptions) FollowWatches(ctx context.Context, c *bus.Session) error
 }
 
 func (s *Subscriptions) readWatch(m bus.Message, clusters map[string]string) {
-	if m.Header.Get(headerOperation) != "" {
+	if m.Deleted() {
 		// It was released in order: another kubewatch takes over, or none.
 		s.mu.Lock()
 		s.watchers.Remove(clusters[m.Subject])

@@ -79,7 +79,7 @@ type configureArgs struct {
 	silenceArgs
 }
 
-// configure does what its action says.
+// configure runs the action that its arguments name.
 func (s *server) configure(ctx context.Context, args configureArgs, _ call) (answer, error) {
 	switch args.Action {
 	case actionStreaming:
