@@ -61,7 +61,7 @@ func TestBranch(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		// runs are "commit status" or "commit status ref", those in brackets are
-		// held back; want is what each resolves, by its place.
+		// suppressed; want is what each resolves, by its place.
 		runs string
 		want string
 	}{
@@ -80,8 +80,8 @@ func TestBranch(t *testing.T) {
 		{"failing again", "a failure main, b success main, c failure main, d success main", "- 0 - 2"},
 		{"without a branch the commit", "a failure, b success, a success", "- - 0"},
 		{"a branch is no commit", "main failure, x success main", "- -"},
-		{"a success that is held back ends nothing yet", "a failure main, (b success main), b success main", "- 0 0"},
-		{"of a failure that is held back nobody knows", "(a failure main), b success main", "- -"},
+		{"a success that is suppressed ends nothing yet", "a failure main, (b success main), b success main", "- 0 0"},
+		{"of a failure that is suppressed no reader knows", "(a failure main), b success main", "- -"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			results := ciresult.New()

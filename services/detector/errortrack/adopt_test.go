@@ -103,7 +103,7 @@ func restored(t fataler, e *errortrack.Errors) *errortrack.Errors {
 }
 
 // TestRestartIsNoRestart: whatever comes, a detector that is restarted now and then
-// tells the same.
+// raises the same alerts.
 func TestRestartIsNoRestart(t *testing.T) {
 	functions := []string{"renderCart", "renderMenu", "t", "<anonymous>"}
 	messages := []string{"x is undefined", "order 17 not found", ""}

@@ -118,7 +118,7 @@ func (e *Errors) explicit(byItself identity, parts telemetry.Fingerprint) identi
 func ofTemplate(words []byte) uint64 { return hashed(words) }
 
 // hashed is part of a cryptographic hash, because it is all that is remembered of an error:
-// nobody can construct two errors with the same one.
+// two errors with the same one cannot be constructed.
 func hashed(key []byte) uint64 {
 	sum := sha256.Sum256(key)
 	return binary.BigEndian.Uint64(sum[:])

@@ -31,8 +31,8 @@ func see(e *errortrack.Errors, l telemetry.Log, after time.Duration) (alert.Aler
 	return e.Log("web", &telemetry.Event{Log: &l}, false, template.Append(nil, l.Message), start.Add(after))
 }
 
-// TestWhatErrorsAreToldApartBy: which of two errors, one after the other, is news.
-func TestWhatErrorsAreToldApartBy(t *testing.T) {
+// TestErrorIdentity: which of two errors, one after the other, is news.
+func TestErrorIdentity(t *testing.T) {
 	message := func(text string) telemetry.Log { return telemetry.Log{Message: text} }
 	python := func(item string) telemetry.Log {
 		return message("cart of " + item + " failed\nTraceback (most recent call last):\n  File \"/srv/app/cart.py\", line 12, in total\n    x\nKeyError: '" + item + "'")
@@ -84,7 +84,7 @@ func TestWhatErrorsAreToldApartBy(t *testing.T) {
 }
 
 // TestWhatIsTold of an error that is new, and of one that is back.
-func TestWhatIsTold(t *testing.T) {
+func TestAlertTexts(t *testing.T) {
 	e := errortrack.New()
 	boom := thrown("TypeError", "x is undefined", "renderCart")
 	a, _ := see(e, boom, 0)

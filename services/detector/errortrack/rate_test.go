@@ -93,7 +93,7 @@ func TestChanceIsNoEscalation(t *testing.T) {
 	}
 }
 
-// TestRateIsRestored: with a restart at any time it tells the same.
+// TestRateIsRestored: with a restart at any time it raises the same alerts.
 func TestRateIsRestored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steady, again := newRate(at(0)), newRate(at(0))

@@ -21,7 +21,7 @@ func judged(by ruleset.Anomaly) (*script, fold.Config) {
 }
 
 // escalation plays an error of ten minutes at one in 10 s, which then comes twice a
-// second for 15 s while another continues as ever, and half an hour after which there is
+// second for 15 s while another continues as before, and half an hour after which there is
 // little. It returns what was reported.
 func escalation(t *testing.T, by ruleset.Anomaly, restarts bool) []alert.Alert {
 	t.Helper()

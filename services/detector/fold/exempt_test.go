@@ -44,7 +44,7 @@ func TestFailingHealthCheckIsNews(t *testing.T) {
 			want("120 s after the last failure", outage)
 			s.at(230*time.Second, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAdd, Pattern: "/health"}})
 			check(6, 503, 400*time.Second)
-			want("under a rule that somebody added", "")
+			want("under a rule that a person added", "")
 		})
 	}
 }

@@ -61,7 +61,7 @@ func TestStormOfOthers(t *testing.T) {
 	if len(s.alerts) != 10 || s.fold.Stats().Held != 15 {
 		t.Fatalf("%d alerts, %+v", len(s.alerts), s.fold.Stats())
 	}
-	s.at(time.Minute, raised("firing", "24")) // reported again: the first time it was held back
+	s.at(time.Minute, raised("firing", "24")) // reported again: the first time it was suppressed
 	if len(s.alerts) != 11 || s.alerts[10].Revises != "" || s.alerts[10].Count != 16 {
 		t.Fatalf("%+v", s.alerts[len(s.alerts)-1])
 	}

@@ -235,7 +235,7 @@ func TestNoiseRaisesNothing(t *testing.T) {
 	}
 }
 
-// TestStorm: at most 10 alerts of a key in 10 s; what is held back is counted
+// TestStorm: at most 10 alerts of a key in 10 s; what is suppressed is counted
 // in the next that leaves.
 func TestStorm(t *testing.T) {
 	s := newScript()

@@ -86,7 +86,7 @@ func (o openIncidents) Any() bool {
 // is in it.
 const beforeEvents = -1
 
-// tick publishes the ends of incidents. One that is held back is tried again with the
+// tick publishes the ends of incidents. One that is suppressed is tried again with the
 // next message.
 func (t *turn) tick() {
 	t.index = beforeEvents

@@ -20,13 +20,13 @@ import (
 
 var mined = fold.Config{Rules: ruleset.Table{Default: ruleset.Set{Noise: ruleset.Mined}}}
 
-var somebody = []string{"ada", "bob", "cy", "dan", "eve", "fay", "gil"}
+var people = []string{"ada", "bob", "cy", "dan", "eve", "fay", "gil"}
 
 // chatter is a line of a level for each of n people, of whom there are seven.
 func chatter(n int, level telemetry.Level, line string) fold.Message {
 	var all []telemetry.Event
 	for i := range n {
-		all = append(all, logged(level, fmt.Sprintf(line, somebody[i%len(somebody)])))
+		all = append(all, logged(level, fmt.Sprintf(line, people[i%len(people)])))
 	}
 	return events(all...)
 }

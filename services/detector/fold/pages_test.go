@@ -39,7 +39,7 @@ func (s *script) visit(app string, n int, lcp float64, device telemetry.Device) 
 }
 
 // TestRegressionsAreConfirmed: of the apps that want it. For the others one load is
-// a regression as ever, whatever device it is of.
+// a regression as before, whatever device it is of.
 func TestRegressionsAreConfirmed(t *testing.T) {
 	s := &script{fold: fold.New(confirmed)}
 	for _, app := range []string{"web", "shop"} {
@@ -81,7 +81,7 @@ func TestConfirmedCorrelates(t *testing.T) {
 	}
 }
 
-// TestPageBaselinesOfDevices: who asks for a vital as ever has that of the class
+// TestPageBaselinesOfDevices: who asks for a vital as before has that of the class
 // with the most loads.
 func TestPageBaselinesOfDevices(t *testing.T) {
 	s := &script{fold: fold.New(confirmed)}
@@ -135,7 +135,7 @@ func TestRuleChangesWithARestart(t *testing.T) {
 }
 
 // TestReplayOfConfirmed: whether there was a restart in between or not, the same
-// loads give the same alerts, also when there are so many that some are held back.
+// loads give the same alerts, also when there are so many that some are suppressed.
 func TestReplayOfConfirmed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		one, other := &script{fold: fold.New(confirmed)}, &script{fold: fold.New(confirmed)}

@@ -20,7 +20,7 @@ func (t *turn) found(a *app, index int, all []rule.Finding) {
 	}
 }
 
-// deliver publishes a finding, unless its storm is held back, and reports whether it did.
+// deliver publishes a finding, unless its storm is suppressed, and reports whether it did.
 func (t *turn) deliver(a *app, index int, f rule.Finding) bool {
 	var key string
 	var held int
@@ -48,7 +48,7 @@ func (t *turn) deliver(a *app, index int, f rule.Finding) bool {
 	return true
 }
 
-// offer publishes an alert of an app unless its storm is held back.
+// offer publishes an alert of an app unless its storm is suppressed.
 func (t *turn) offer(a *app, found alert.Alert) {
 	key, held, leaves := t.admit(a.name, found, false)
 	if !leaves {
@@ -152,7 +152,7 @@ func (t *turn) say(a *app, found alert.Alert, held int) *alert.Alert {
 	return said
 }
 
-// publish completes an alert. The summary of what is held back of its app is published with
+// publish completes an alert. The summary of what is suppressed of its app is published with
 // it.
 func (t *turn) publish(app string, a alert.Alert, held int) *alert.Alert {
 	at := len(t.alerts)

@@ -91,7 +91,7 @@ func (f *Fold) Pages(app string) []string {
 type Stats struct {
 	// Apps, Pages, Templates and Errors are remembered now. Bytes is about what they take.
 	Apps, Pages, Templates, Errors, Bytes int
-	// Hidden counts events under a noise rule, Held alerts held back in a storm, HeldLost
+	// Hidden counts events under a noise rule, Held alerts suppressed in a storm, HeldLost
 	// those of them that no summary or count will include.
 	Hidden, Held, HeldLost uint64
 	// NotTracked is how many apps had an event within the last 24 h and are not tracked,

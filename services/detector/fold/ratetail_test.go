@@ -130,7 +130,7 @@ func TestRateTail(t *testing.T) {
 			}
 			checkResolutions(t, s.alerts)
 			if n := s.fold.Stats().Recurring; (n > 0) != strings.Contains(tt.name, "recur") {
-				t.Errorf("%d bursts were held back", n)
+				t.Errorf("%d bursts were suppressed", n)
 			}
 		})
 	}
@@ -176,7 +176,7 @@ func TestRulesChange(t *testing.T) {
 	}
 }
 
-// TestRulesChangeInSteadyErrors checks that errors that come as ever are no spike for a
+// TestRulesChangeInSteadyErrors checks that errors that come as before are no spike for a
 // rule that a restart brings in, and that it finds one soon after.
 func TestRulesChangeInSteadyErrors(t *testing.T) {
 	for _, change := range [][2]ruleset.Anomaly{{ruleset.Ratio3x, ruleset.RateTail}, {ruleset.RateTail, ruleset.Ratio3x}, {ruleset.Auto, ruleset.Ratio3x}, {ruleset.Ratio3x, ruleset.Auto}} {

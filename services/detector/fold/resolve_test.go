@@ -192,7 +192,7 @@ func checkResolutions(t fataler, alerts []alert.Alert) {
 }
 
 // TestResolutionInAStorm: a page that is slow and fast in turn is bounded, in how
-// often it is slow and in how often that is over; what was held back of its ends
+// often it is slow and in how often that is over; what was suppressed of its ends
 // is in no count, and how it is in the end is reported all the same.
 func TestResolutionInAStorm(t *testing.T) {
 	s := newScript()
@@ -218,7 +218,7 @@ func TestResolutionInAStorm(t *testing.T) {
 	checkResolutions(t, s.alerts)
 }
 
-// TestEndAfterAStorm: what is reported over and over doesn't hold back that it is over.
+// TestEndAfterAStorm: what is reported over and over doesn't suppress that it is over.
 func TestEndAfterAStorm(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -251,13 +251,13 @@ func TestEndsAreBounded(t *testing.T) {
 		s.at(time.Duration(i)*time.Millisecond, built("success", "b"))
 	}
 	if len(s.alerts) != 11 || s.fold.Stats().Held != 5 {
-		t.Errorf("%d alerts, %d held back", len(s.alerts), s.fold.Stats().Held)
+		t.Errorf("%d alerts, %d suppressed", len(s.alerts), s.fold.Stats().Held)
 	}
 }
 
 // TestBackToNormalAfterAStorm: of what goes up and down so often that its end is
-// held back, the end is reported with the next reading that finds room, once, and
-// counts what was held back.
+// suppressed, the end is reported with the next reading that finds room, once, and
+// counts what was suppressed.
 func TestBackToNormalAfterAStorm(t *testing.T) {
 	for _, tt := range []struct {
 		name           string

@@ -161,7 +161,7 @@ func (f *Fold) Restore(data []byte) error {
 	}
 	next.switchRules()
 	next.shrink()
-	next.forgotten = nil // nobody has seen them since
+	next.forgotten = nil // no caller has known them since
 	*f = *next
 	return nil
 }

@@ -52,7 +52,7 @@ func TestStormOfDifferentAlerts(t *testing.T) {
 		want string
 	}{
 		{"50 leave", func(s *script) { s.at(0, events(failing("web", 0, 50)...)) }, "50 left, 0 summaries, 50 in all"},
-		{"the rest is held back", func(s *script) { s.at(0, events(failing("web", 0, 60)...)) }, "50 left, 0 summaries, 50 in all"},
+		{"the rest is suppressed", func(s *script) { s.at(0, events(failing("web", 0, 60)...)) }, "50 left, 0 summaries, 50 in all"},
 		{"and leaves with the next that leaves", func(s *script) {
 			s.at(0, events(failing("web", 0, 60)...))
 			s.at(200*time.Millisecond, events(failing("web", 60, 1)...))
@@ -107,7 +107,7 @@ func TestStormOfDifferentAlerts(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			if s.fold.Waits() && strings.Contains(tt.name, "10 s") {
-				t.Error("something is still held back")
+				t.Error("something is still suppressed")
 			}
 		})
 	}
@@ -159,7 +159,7 @@ func TestStormLeavesOthersAlone(t *testing.T) {
 	s.alerts = nil
 	s.at(0, events(failing("web", 0, 500)...))
 	if found := s.titles(); !strings.Contains(found, "error anomaly: ") {
-		t.Errorf("the spike is held back: %s", found)
+		t.Errorf("the spike is suppressed: %s", found)
 	}
 	s.alerts = nil
 	s.at(10*time.Millisecond, events(memory(10).Events[0], circuit("db", "closed").Events[0]))
@@ -171,7 +171,7 @@ func TestStormLeavesOthersAlone(t *testing.T) {
 		"Alert resolved: Down on shop", "Server error: GET /ea → 500",
 	} {
 		if !strings.Contains(s.titles(), want) {
-			t.Errorf("%s is held back; got\n%s", want, s.titles())
+			t.Errorf("%s is suppressed; got\n%s", want, s.titles())
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// Waits reports whether alerts are held back that are published as time passes, which only
+// Waits reports whether alerts are suppressed that are published as time passes, which only
 // messages bring.
 func (f *Fold) Waits() bool { return f.budget.Waits() }
 
@@ -13,7 +13,7 @@ func (f *Fold) Waits() bool { return f.budget.Waits() }
 // which only messages bring.
 func (f *Fold) Unfinished() bool { return f.incidents.any() }
 
-// summarizeDue publishes the summaries of apps that have held back alerts for so long that
+// summarizeDue publishes the summaries of apps that have suppressed alerts for so long that
 // they no longer wait for another alert.
 func (t *turn) summarizeDue() {
 	for _, app := range t.fold.budget.Due(t.now) {
@@ -21,7 +21,7 @@ func (t *turn) summarizeDue() {
 	}
 }
 
-// summarize publishes one alert in place of those of an app that are held back, if there
+// summarize publishes one alert in place of those of an app that are suppressed, if there
 // are any. Its key is bounded like every other key. Past that bound it waits and counts
 // what comes meanwhile.
 func (t *turn) summarize(app string) {
@@ -42,7 +42,7 @@ func (t *turn) summarize(app string) {
 	}
 }
 
-// summary returns the alert that stands for alerts that are held back.
+// summary returns the alert that stands for alerts that are suppressed.
 func summary(held ratelimit.Summary, key string) alert.Alert {
 	return held.Fill(alert.Alert{Severity: held.Severity, DedupKey: key})
 }

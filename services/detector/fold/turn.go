@@ -134,7 +134,7 @@ func (t *turn) noiseFound(a *app, found *noise.Found) {
 	}
 }
 
-// result applies a CI result. One that is held back is only seen among the CI results,
+// result applies a CI result. One that is suppressed is only seen among the CI results,
 // until the next of its job is published.
 func (t *turn) result(result *ci.Result) {
 	taken := t.fold.ci.Take(result)

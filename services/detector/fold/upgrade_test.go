@@ -31,7 +31,7 @@ func thrown(message, function string) telemetry.Event {
 // with a number; the errors boom and burst; 5 loads of /cart with an LCP of 1000 ms
 // and one of 2000, which regressed; memory at 95%; the circuits db, open, and mail,
 // half open; spikes in logs and requests that continued; 12 requests of GET /down
-// with 503 within 12 ms, two of them held back; two clicks on #pay. Beside that
+// with 503 within 12 ms, two of them suppressed; two clicks on #pay. Beside that
 // that the job build had failed on main, commit a, and lint succeeded; and that an
 // alert of others fired.
 func upgraded(t *testing.T) *script {
@@ -49,7 +49,7 @@ func upgraded(t *testing.T) *script {
 }
 
 // TestUpgrade: what was learned and set under version 4 is there, and nothing is
-// said to be over that nobody knows the alert of.
+// said to be over that no reader knows the alert of.
 func TestUpgrade(t *testing.T) {
 	const begin = 134 * time.Second
 	failed, fired := "4oh5cwnwewsdvwgomqzpqzgbkn", "g4lmvk5wp3gouol6emkxm26vb4"
@@ -69,9 +69,9 @@ func TestUpgrade(t *testing.T) {
 			"Circuit db is closed again", "Circuit mail is closed again",
 		}},
 		{"CI, reported again", []fold.Message{built("failure", "a")}, []string{"CI failure: build on main -> " + failed}},
-		{"CI, mended", []fold.Message{built("success", "a")}, []string{"CI success: build on main"}},
+		{"CI, fixed", []fold.Message{built("success", "a")}, []string{"CI success: build on main"}},
 		{"an alert of others, reported again", []fold.Message{raised("firing", "1")}, []string{"Alert firing: Down on shop -> " + fired}},
-		{"what was held back", []fold.Message{{}, {}, {}, {}, {}, {}, {}, {}, {}, events(requested("GET", "/down", 503))}, []string{"Server error: GET /down → 503 *3"}},
+		{"what was suppressed", []fold.Message{{}, {}, {}, {}, {}, {}, {}, {}, {}, events(requested("GET", "/down", 503))}, []string{"Server error: GET /down → 503 *3"}},
 		{"the spikes", []fold.Message{errorsLogged(5), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}, nil},
 	} {
 		for _, restarts := range []bool{false, true} {

@@ -33,7 +33,7 @@ func TestBursts(t *testing.T) {
 		{"one alert per burst", "click", []int{0, 1, 2, 3, 500, 1400, 2300, 2301, 2302}, []int{2}},
 		{"a window without clicks ends the burst", "click", []int{0, 1, 2, 1002, 1003, 1004}, []int{2, 1004}},
 		{"just no window without clicks", "click", []int{0, 1, 2, 1001, 1002, 1003}, []int{2}},
-		{"a clock that is set back starts anew", "click", []int{9000, 9001, 9002, 0, 1, 2}, []int{9002, 2}},
+		{"a clock that is set back starts again", "click", []int{9000, 9001, 9002, 0, 1, 2}, []int{9002, 2}},
 		{"clicks at one instant", "click", []int{5, 5, 5}, []int{5}},
 		{"three submits in 10 s", "submit", []int{0, 5000, 9999}, []int{9999}},
 		{"three submits in exactly 10 s", "submit", []int{0, 5000, 10_000}, nil},

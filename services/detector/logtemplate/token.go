@@ -131,7 +131,7 @@ func allLeaves(tokens []token) [4]leaf {
 // listLeaf is the leaf for a template with a list: that of the first word.
 func listLeaf(tokens []token) leaf { return leafOf(0, 0, tokens[0].hash) }
 
-// What a byte can be. All others are punctuation or space.
+// The kinds of bytes. All others are punctuation or space.
 const (
 	isLetter byte = 1 << iota
 	isDigit

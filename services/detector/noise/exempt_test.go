@@ -92,7 +92,7 @@ func TestFirstFailureMakesTheRule(t *testing.T) {
 	c.want(true, alert.Error, 61*time.Second)
 }
 
-// TestAcceptedRule: a rule that somebody wants hides all that it is about.
+// TestAcceptedRule: a rule that a person wants hides all that it is about.
 func TestAcceptedRule(t *testing.T) {
 	c := health(t, 40, "")
 	if !c.a.Accept(c.a.Rules(at(0))[0].ID, at(55*time.Second)) {

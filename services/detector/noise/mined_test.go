@@ -149,7 +149,7 @@ func TestLists(t *testing.T) {
 
 // TestTheWidestIsTold: what a rule covers that is found at the same time is not reported
 // beside it.
-func TestTheWidestIsTold(t *testing.T) {
+func TestWidestIsAnnounced(t *testing.T) {
 	d := newDay(t)
 	d.say("info", "user NAME did main today", slices.Repeat(people, 3))
 	for i := range 25 {
@@ -197,7 +197,7 @@ func TestErrorsOfTools(t *testing.T) {
 	}
 }
 
-// TestRemovedMinedRules: what somebody wants to see no found rule hides, be it wider,
+// TestRemovedMinedRules: what a person wants to see no found rule hides, be it wider,
 // narrower or crossing, until it is brought back.
 func TestRemovedMinedRules(t *testing.T) {
 	d := newDay(t)
@@ -234,7 +234,7 @@ func TestAccept(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 		if !a.Accept(r.ID, at(1*time.Millisecond)) || !a.Accept(r.ID, at(2*time.Millisecond)) || a.Accept("noise_0", at(1*time.Millisecond)) {
-			t.Error("accept says whether there is such a rule")
+			t.Error("accept reports whether there is such a rule")
 		}
 		a = restoredBy(t, a, by)
 		if hidden, _ := log(a, warn("slow 18"), 3*time.Millisecond); !hidden {

@@ -193,7 +193,7 @@ func TestTimeline(t *testing.T) {
 			{time.Millisecond, 9, "", false}, {10 * time.Minute, 1, "proposed", false}}},
 		{"a rule applies on when it falls silent", []step{
 			{0, 20, "", false}, {time.Minute, 1, "applied", true}, {time.Hour, 1, "", true}}},
-		{"a clock that is set back starts the period anew", []step{
+		{"a clock that is set back starts the period again", []step{
 			{time.Hour, 1, "", false}, {0, 20, "", false}, {time.Minute, 1, "applied", true}}},
 	}
 	for _, tt := range tests {
@@ -244,7 +244,7 @@ func TestRemovedRulesStayAway(t *testing.T) {
 	a := seen(20, warn("slow 17"))
 	id := a.Rules(at(0))[0].ID
 	if a.Remove("noise_000000000000") || !a.Remove(id) || a.Remove(id) {
-		t.Error("remove says whether there was a rule")
+		t.Error("remove reports whether there was a rule")
 	}
 	a = restored(t, a)
 	log(a, warn("slow 17"), 1)

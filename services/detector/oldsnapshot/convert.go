@@ -526,7 +526,7 @@ func budget(r *reader) []byte {
 				putUint(s, 2, positive(r))
 				putUint(s, 3, positive(r))
 				putBool(s, 4, r.bool())
-				putMessage(s, 5, heldBack(r))
+				putMessage(s, 5, suppressed(r))
 			}))
 		}
 	})
@@ -535,7 +535,7 @@ func budget(r *reader) []byte {
 // categories is how many categories of alerts version 8 knew.
 const categories = 10
 
-func heldBack(r *reader) []byte {
+func suppressed(r *reader) []byte {
 	return message(func(s *snapshot.State) {
 		total := r.uint()
 		putUint(s, 1, total)

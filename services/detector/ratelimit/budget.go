@@ -11,7 +11,7 @@ import (
 
 const (
 	// MaxApps is how many apps have an account. Past it, the least recently used one is
-	// closed, with what it held back.
+	// closed, with what it suppressed.
 	MaxApps = 1000
 	// AppBurst is how many new alerts of one app may be published at once.
 	AppBurst = 50
@@ -21,7 +21,7 @@ const (
 	AllBurst = 500
 	// AllRate is how many more may be published each second.
 	AllRate = 100
-	// HoldFor is how long alerts are held back when no other alert of their app is
+	// HoldFor is how long alerts are suppressed when no other alert of their app is
 	// published, which would take their summary along.
 	HoldFor = 10 * time.Second
 
@@ -47,7 +47,7 @@ const (
 )
 
 // Budget bounds how many new alerts are published, of each app and of all apps together,
-// and counts those that it holds back. Every app pays for its alerts from two leaky
+// and counts those that it suppresses. Every app pays for its alerts from two leaky
 // buckets: its own, and one that all apps share.
 //
 // The shared bucket is divided evenly. An app in a storm gets no more than an even part of
@@ -68,15 +68,15 @@ type Budget struct {
 	lost uint64
 }
 
-// account is what an app used of both buckets and what it holds back. stormy is true from
-// the first alert held back until its part of the shared bucket has drained.
+// account is what an app used of both buckets and what it suppresses. stormy is true from
+// the first alert suppressed until its part of the shared bucket has drained.
 type account struct {
 	own, shared int64
 	stormy      bool
 	held        held
 }
 
-// held is what an account holds back, since a time in milliseconds since 1970.
+// held is what an account suppresses, since a time in milliseconds since 1970.
 type held struct {
 	since      int64
 	total      int
@@ -86,10 +86,10 @@ type held struct {
 	examples   []string
 }
 
-// Summary describes what was held back of one app.
+// Summary describes what was suppressed of one app.
 type Summary struct {
 	alert.Storm
-	// Total is how many alerts were held back, repetitions of a key included.
+	// Total is how many alerts were suppressed, repetitions of a key included.
 	Total int
 	// Severity is the highest.
 	Severity alert.Severity
@@ -109,10 +109,10 @@ func Counts(c alert.Category) bool {
 	}
 }
 
-// Lost returns how many held back alerts were forgotten with their apps since NewBudget.
+// Lost returns how many suppressed alerts were forgotten with their apps since NewBudget.
 func (b *Budget) Lost() uint64 { return b.lost }
 
-// Waits reports whether any alert is held back.
+// Waits reports whether any alert is suppressed.
 func (b *Budget) Waits() bool {
 	for _, a := range b.accounts.All() {
 		if (*a).held.total > 0 {
@@ -151,7 +151,7 @@ func (b *Budget) share(of *account) int64 {
 	return min(max(AllBurst*one/(b.users+1), (left-spared)/20), left)
 }
 
-// Hold counts an alert of an app that is held back. title is called only if it becomes an
+// Hold counts an alert of an app that is suppressed. title is called only if it becomes an
 // example.
 func (b *Budget) Hold(app string, key []byte, c alert.Category, s alert.Severity, title func() string, now time.Time) {
 	b.drain(now)
@@ -172,7 +172,7 @@ func (b *Budget) Hold(app string, key []byte, c alert.Category, s alert.Severity
 	}
 }
 
-// different reports whether a key is held back for the first time, and remembers it.
+// different reports whether a key is suppressed for the first time, and remembers it.
 func (h *held) different(key []byte) bool {
 	sum := hash(key)
 	i, known := slices.BinarySearch(h.keys, sum)
@@ -195,13 +195,13 @@ func hash(key []byte) uint64 {
 	return sum
 }
 
-// Holds reports whether alerts of an app are held back.
+// Holds reports whether alerts of an app are suppressed.
 func (b *Budget) Holds(app string) bool {
 	a := b.accounts.Peek(app)
 	return a != nil && (*a).held.total > 0
 }
 
-// Take returns what is held back of an app and resets it. Something must be held back.
+// Take returns what is suppressed of an app and resets it. Something must be suppressed.
 func (b *Budget) Take(app string) Summary {
 	a := *b.accounts.Peek(app)
 	h := a.held
@@ -215,7 +215,7 @@ func (b *Budget) Take(app string) Summary {
 	return s
 }
 
-// Due returns the apps that have held back alerts for HoldFor, the one with the least
+// Due returns the apps that have suppressed alerts for HoldFor, the one with the least
 // recently used account first.
 func (b *Budget) Due(now time.Time) []string {
 	var due []string

@@ -114,7 +114,7 @@ func TestSummary(t *testing.T) {
 		b = restoredBudget(t, b)
 	}
 	if b.Holds("web") || b.Waits() {
-		t.Error("something is held back before the first alert")
+		t.Error("something is suppressed before the first alert")
 	}
 	hold("a", alert.Security, alert.Warning, 0)
 	for i := range 7 {
@@ -139,7 +139,7 @@ func TestSummary(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	if b.Holds("web") || b.Waits() {
-		t.Error("something is held back after it was taken")
+		t.Error("something is suppressed after it was taken")
 	}
 	hold("c", alert.UserFrustration, alert.Warning, 20_000)
 	if got := b.Take("web"); got.Total != 1 || got.Severity != alert.Warning || got.Categories[alert.UserFrustration] != 1 {
@@ -187,7 +187,7 @@ func TestBudgetIsBounded(t *testing.T) {
 	}
 }
 
-// However alerts come: what left, what summaries counted and what is still held back
+// However alerts come: what left, what summaries counted and what is still suppressed
 // is all there was; no app has more than 50 and 5 a second, all have no more than 500
 // and 100 a second, an app alone is not held up, and a restart changes nothing.
 func TestBudgetProperties(t *testing.T) {
@@ -213,7 +213,7 @@ func TestBudgetProperties(t *testing.T) {
 				t.Fatalf("%d alerts left within %d ms, want at most %d", all, now-begin, most)
 			}
 			if apps == 1 && held[app] > 0 && got == 0 && now-begin > 0 && left[app] < 50 {
-				t.Fatalf("alone, %d alerts left, and one is held back", left[app])
+				t.Fatalf("alone, %d alerts left, and one is suppressed", left[app])
 			}
 			if b.Holds(app) != (held[app] > 0) {
 				t.Fatalf("%s: holds %v, want %d alerts", app, b.Holds(app), held[app])
@@ -230,11 +230,11 @@ func TestBudgetProperties(t *testing.T) {
 		for app, n := range offered {
 			if b.Holds(app) {
 				if s := b.Take(app); s.Total != held[app] {
-					t.Fatalf("%s: %d alerts held back, want %d", app, s.Total, held[app])
+					t.Fatalf("%s: %d alerts suppressed, want %d", app, s.Total, held[app])
 				}
 			}
 			if left[app]+reported[app]+held[app] != n {
-				t.Fatalf("%s: %d left, %d in summaries and %d held back of %d", app, left[app], reported[app], held[app], n)
+				t.Fatalf("%s: %d left, %d in summaries and %d suppressed of %d", app, left[app], reported[app], held[app], n)
 			}
 		}
 	})

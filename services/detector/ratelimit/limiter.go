@@ -3,7 +3,7 @@
 // Limiter bounds repetitions: 10 alerts of one key in 10 s. The next one that is published
 // counts those that were suppressed. Suppressed revisions and ends are not counted.
 //
-// Budget bounds different alerts, of one app and of all apps together. What it holds back
+// Budget bounds different alerts, of one app and of all apps together. What it suppresses
 // is published in one summary.
 //
 // The package has no clock, and knows nothing of alerts but their keys, categories,
@@ -20,7 +20,7 @@ import (
 
 const (
 	// MaxKeys is how many keys are watched. Past it, the least recently used one is
-	// forgotten, with what it held back.
+	// forgotten, with what it suppressed.
 	MaxKeys = 10_000
 	// Burst is how many alerts of one key may be published within Window.
 	Burst = 10
@@ -37,7 +37,7 @@ type Limiter struct {
 }
 
 // window has the times of the alerts of one key that were published, in milliseconds since
-// 1970, the oldest first, and counts those held back since.
+// 1970, the oldest first, and counts those suppressed since.
 type window struct {
 	left []int64
 	held int
@@ -49,7 +49,7 @@ func New() *Limiter { return &Limiter{keys: lru.New[string, window](MaxKeys)} }
 // Evicted returns how many keys were forgotten for lack of room since New.
 func (l *Limiter) Evicted() uint64 { return l.evicted }
 
-// Lost returns how many held back alerts were forgotten with their keys.
+// Lost returns how many suppressed alerts were forgotten with their keys.
 func (l *Limiter) Lost() uint64 { return l.lost }
 
 // Room reports whether Offer would let an alert with that key be published.
@@ -59,7 +59,7 @@ func (l *Limiter) Room(key []byte, now time.Time) bool {
 }
 
 // Offer reports whether an alert with that key may be published, which is then counted.
-// held is the number of alerts held back before it, which its count has to include.
+// held is the number of alerts suppressed before it, which its count has to include.
 func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
 	p := l.window(key)
 	if !p.allow(now.UnixMilli()) {
@@ -70,7 +70,7 @@ func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
 	return held, true
 }
 
-// OfferAgain is Offer for an alert that was held back before. It is not counted once more.
+// OfferAgain is Offer for an alert that was suppressed before. It is not counted once more.
 func (l *Limiter) OfferAgain(key []byte, now time.Time) (held int, leaves bool) {
 	p := l.window(key)
 	if !p.allow(now.UnixMilli()) {
@@ -81,7 +81,7 @@ func (l *Limiter) OfferAgain(key []byte, now time.Time) (held int, leaves bool) 
 }
 
 // OfferUncounted is Offer for a revision or an end. It counts towards the bound, but is not
-// counted as held back, and takes no such count along.
+// counted as suppressed, and takes no such count along.
 func (l *Limiter) OfferUncounted(key []byte, now time.Time) (leaves bool) {
 	return l.window(key).allow(now.UnixMilli())
 }

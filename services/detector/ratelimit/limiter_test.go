@@ -62,7 +62,7 @@ func TestOfferUncounted(t *testing.T) {
 		t.Error("the first has left the window")
 	}
 	if held, leaves := l.Offer([]byte("a"), at(10_001)); held != 1 || !leaves {
-		t.Errorf("got %d, %v; what was held back counts, two revisions don't", held, leaves)
+		t.Errorf("got %d, %v; what was suppressed counts, two revisions don't", held, leaves)
 	}
 }
 
@@ -82,17 +82,17 @@ func TestOfferAgain(t *testing.T) {
 	}
 	l = restored(t, l)
 	if held, leaves := l.OfferAgain(key, at(10_000)); held != 1 || !leaves {
-		t.Errorf("got %d, %v; besides it, one was held back", held, leaves)
+		t.Errorf("got %d, %v; besides it, one was suppressed", held, leaves)
 	}
 	if held, leaves := l.Offer(key, at(10_001)); held != 0 || !leaves {
-		t.Errorf("got %d, %v; nothing is held back any more", held, leaves)
+		t.Errorf("got %d, %v; nothing is suppressed any more", held, leaves)
 	}
 	if held, leaves := l.OfferAgain([]byte("forgotten"), at(10_001)); held != 0 || !leaves {
 		t.Errorf("got %d, %v, of what was forgotten meanwhile", held, leaves)
 	}
 }
 
-// However alerts are offered: never 11 of a key in 10 s, never one held back
+// However alerts are offered: never 11 of a key in 10 s, never one suppressed
 // while there was room, and the counts add up.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -138,7 +138,7 @@ func figure(v float64) string {
 }
 
 // span writes how long something is, in seconds: "45 s", "15 min", "1 h 30 min".
-// What is a few seconds off whole minutes is so by chance.
+// A few seconds off whole minutes are chance.
 func span(seconds float64) string {
 	s := int64(math.Round(seconds))
 	if m := (s + 30) / 60; m >= 20 || m > 0 && s-60*m <= 5 && 60*m-s <= 5 {

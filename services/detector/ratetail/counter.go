@@ -52,9 +52,9 @@ func (c *Counter) Size() int { return counterSize }
 // counterSize is the size on 64 bits, which a test compares with the real one.
 const counterSize = 1888
 
-// HeldBack returns how many bursts came by their schedules and were no larger than usual,
+// Recurred returns how many bursts came by their schedules and were no larger than usual,
 // since New or a restart.
-func (c *Counter) HeldBack() uint64 { return c.recurring.heldBack }
+func (c *Counter) Recurred() uint64 { return c.recurring.recurred }
 
 // Add counts an error at now and returns what it finds: a Spike, a Recurring burst or a
 // Drift. There is one finding per incident and drift, and a second one for a Recurring

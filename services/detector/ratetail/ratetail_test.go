@@ -174,7 +174,7 @@ func TestTimelines(t *testing.T) {
 		{"it ends when it is back at what is usual", together(every(0, 20*min, 2000), every(10*min, 10*min+20*sec, 100)), 20 * min, "[600:spike 750:over]"},
 		{"what stays for 15 min is usual from then on", together(every(0, 10*min, 2000), every(10*min, hour, 200)), hour, "[601:spike 1502:stays]"},
 		{"one finding also where half as many more are a spike", together(every(0, 14*min, 100), every(10*min, 11*min, 166)), 14 * min, "[607:spike 788:over]"},
-		{"a clock that is set back starts anew", append(every(10*min, 10*min+300, 100), every(0, 300, 100)...), 10 * min, "[]"},
+		{"a clock that is set back starts again", append(every(10*min, 10*min+300, 100), every(0, 300, 100)...), 10 * min, "[]"},
 		{"and ends what went on", append(every(10*min, 10*min+900, 100), every(sec, 9*sec, 4*sec)...), 10 * min, "[600:spike]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -347,8 +347,8 @@ func TestRecurring(t *testing.T) {
 		if d := off.at - 10*period; d < 170*sec || d > 175*sec || off.what.Expected > 5 || off.what.Raises {
 			t.Errorf("off the schedule, every %d s: %v %+v", period/sec, off, off.what)
 		}
-		if c.HeldBack() != 8 {
-			t.Errorf("every %d s: %d held back, want 8", period/sec, c.HeldBack())
+		if c.Recurred() != 8 {
+			t.Errorf("every %d s: %d suppressed, want 8", period/sec, c.Recurred())
 		}
 	}
 }
@@ -729,7 +729,7 @@ func FuzzRestore(f *testing.F) {
 	}
 	f.Add(snapshottest.Write(c))
 	f.Fuzz(func(_ *testing.T, data []byte) {
-		// What is taken can be continued with.
+		// An accepted state can be used.
 		var c ratetail.Counter
 		if snapshot.Read(data, c.State) == nil {
 			for _, ms := range []int64{0, 0, 0, 0, 0, 0, 0, 11 * sec, hour, 24 * hour} {

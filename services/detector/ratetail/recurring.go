@@ -115,8 +115,8 @@ type recurring struct {
 	n         int
 	// current is the schedule of the current episode, counted from 1, or 0.
 	current int
-	// heldBack counts the bursts without a spike.
-	heldBack uint64
+	// recurred counts the bursts without a spike.
+	recurred uint64
 }
 
 // schedule returns that of the current episode.
@@ -189,7 +189,7 @@ func (r *recurring) forget(i int) {
 
 // over notes a burst that ended, and whether it raised no spike. What was due while it
 // lasted was not missed.
-func (r *recurring) over(b burst, heldBack bool) {
+func (r *recurring) over(b burst, recurred bool) {
 	for i := range r.n {
 		r.schedules[i].catchUp(b.from + b.length)
 	}
@@ -201,8 +201,8 @@ func (r *recurring) over(b burst, heldBack bool) {
 	}
 	s := r.schedule()
 	s.add(b)
-	if heldBack {
-		r.heldBack++
+	if recurred {
+		r.recurred++
 	}
 	r.current = 0
 }

@@ -74,7 +74,7 @@ func (c *Confirmed) Size() int { return c.size }
 // where all loads have a class. So while one is open, loads of every class confirm or
 // withdraw it as well.
 //
-// A finding that was held back is tried again with the next load of the page, if it still
+// A finding that was suppressed is tried again with the next load of the page, if it still
 // holds. A new level of a regression that was not published becomes the baseline without an
 // alert.
 func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals, now time.Time) []rule.Finding {

@@ -30,7 +30,7 @@ type visits struct {
 }
 
 // play plays loads of /cart: 12*100 are 12 loads of 100; the alerts of those in
-// brackets are held back. The numbers of loads count from the bar. The state is
+// brackets are suppressed. The numbers of loads count from the bar. The state is
 // written down and read back between any two.
 func (v *visits) play(loads string, vitals func(float64) *telemetry.Vitals) {
 	v.t.Helper()
@@ -141,13 +141,13 @@ func TestConfirmed(t *testing.T) {
 				"25 info confirmed: New level: LCP on /cart <10>",
 		},
 		{
-			"what was held back is reported with the next load", "25*1000 | 2*1300 (1300) 1300 1300 5*1000",
+			"what was suppressed is reported with the next load", "25*1000 | 2*1300 (1300) 1300 1300 5*1000",
 			"4 warning probable: LCP regressed 30% on /cart again\n" +
 				"5 warning confirmed: LCP regressed 30% on /cart\n" +
 				"8 info confirmed: Resolved: LCP regressed on /cart <5>",
 		},
 		{
-			"a step that is held back leaves open what was reported", "25*1000 | 4*1300 (3*1300) 5*1000",
+			"a step that is suppressed leaves open what was reported", "25*1000 | 4*1300 (3*1300) 5*1000",
 			"3 warning probable: LCP regressed 30% on /cart\n" +
 				"8 warning confirmed: LCP regressed 30% on /cart again\n" +
 				"10 info confirmed: Resolved: LCP regressed on /cart <8>",
@@ -159,7 +159,7 @@ func TestConfirmed(t *testing.T) {
 		},
 		{"what was not published has no end", "25*1000 | (3000) (1000) 1000 1000", ""},
 		{
-			"an end that is held back is the next load's", "25*1000 | 3000 1000 (1000) 1000 1000",
+			"an end that is suppressed is the next load's", "25*1000 | 3000 1000 (1000) 1000 1000",
 			"1 warning single: LCP regressed 200% on /cart (one load)\n" +
 				"4 info single: Withdrawn: LCP regressed on /cart <1> again",
 		},
@@ -321,7 +321,7 @@ func TestConfirmedIsBounded(t *testing.T) {
 	}
 }
 
-// TestConfirmedIsConsistent: on any loads, held back or not, with restarts in
+// TestConfirmedIsConsistent: on any loads, suppressed or not, with restarts in
 // between or not, the same is reported; every end ends what is open, and what was reported
 // is not reported again unless it is surer or worse.
 func TestConfirmedIsConsistent(t *testing.T) {

@@ -43,7 +43,7 @@ func TestLearned(t *testing.T) {
 		}
 		for range 3 {
 			if n := tell(c.Load("web", cart, lcp(1000), noon)); n != 0 {
-				t.Errorf("%d findings about a page that is as ever", n)
+				t.Errorf("%d findings about a page that is as before", n)
 			}
 		}
 		if !p.AnyOpen() {
@@ -68,7 +68,7 @@ func TestLearned(t *testing.T) {
 			t.Errorf("got %+v, open %v, want the class that loaded last", got, p.AnyOpen())
 		}
 		if n := tell(p.Load("web", cart, lcp(1000), noon)); n != 0 {
-			t.Errorf("%d findings about a page that is as ever", n)
+			t.Errorf("%d findings about a page that is as before", n)
 		}
 	})
 	t.Run("there and back", func(t *testing.T) {

@@ -128,7 +128,7 @@ func TestAlert(t *testing.T) {
 }
 
 // Each row is loads of one page in milliseconds; those in brackets raise an
-// alert that is held back. want is which load each resolves the alert of, by its
+// alert that is suppressed. want is which load each resolves the alert of, by its
 // place.
 func TestEnds(t *testing.T) {
 	for _, tt := range []struct{ name, loads, want string }{
@@ -137,8 +137,8 @@ func TestEnds(t *testing.T) {
 		{"the newest alert", "1000 2000 2000 1000", "- - - 2"},
 		{"the baseline came up to it, which is no end", "1000 2000 2000 2000", "- - - -"},
 		{"again", "1000 1000 2000 1000 2000 1000", "- - - 2 - 4"},
-		{"what was held back is not known", "1000 (2000) 1000", "- - -"},
-		{"an end that was held back is the next one's", "1000 2000 (1000) 1000 1000", "- - 1 1 -"},
+		{"what was suppressed is not known", "1000 (2000) 1000", "- - -"},
+		{"an end that was suppressed is the next one's", "1000 2000 (1000) 1000 1000", "- - 1 1 -"},
 		{"of which the newest that was reported", "1000 1000 2000 (2000) 1000", "- - - - 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

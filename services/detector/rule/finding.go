@@ -4,8 +4,8 @@ import "github.com/tocsin-bus/tocsin/shared/alert"
 
 // Finding is an alert that a rule wants to raise, and where the rule remembers it.
 //
-// In a storm of alerts it is held back. Only what was published is remembered as open, so
-// no alert ends one that no reader knows. An end that was held back leaves open what it
+// In a storm of alerts it is suppressed. Only what was published is remembered as open, so
+// no alert ends one that no reader knows. An end that was suppressed leaves open what it
 // would have ended; the rule finds it again with its next event.
 type Finding struct {
 	Alert alert.Alert
@@ -14,7 +14,7 @@ type Finding struct {
 	// key, good until the next event.
 	Make func() alert.Alert
 	Key  []byte
-	// Again reports whether the alert was held back before, so that it counts once,
+	// Again reports whether the alert was suppressed before, so that it counts once,
 	// however often it is tried.
 	Again bool
 	// Opens, where it is set, is the incident that the alert opens. Its ID and Title are
@@ -44,7 +44,7 @@ func End(a alert.Alert, open *Open) Finding {
 }
 
 // Noting returns the finding with a note that Delivered writes: for a rule that raises
-// one finding in several ways, and again when it was held back.
+// one finding in several ways, and again when it was suppressed.
 func (f Finding) Noting(note *uint8, as uint8) Finding {
 	f.note, f.as = note, as
 	return f

@@ -38,13 +38,13 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	of := func(s alert.Severity) alert.Alert { return alert.Alert{Severity: s} }
-	reported(rule.New(of(alert.Warning), &open), "", ": ") // held back
+	reported(rule.New(of(alert.Warning), &open), "", ": ") // suppressed
 	reported(rule.End(of(alert.Info), &open), "n", ": ")
 	reported(rule.New(of(alert.Warning), &open), "a", "a: ")
 	reported(rule.New(of(alert.Error), &open), "b", "b: a")
 	reported(rule.New(of(alert.Warning), &open), "c", "b: a c")
 	reported(rule.New(of(alert.Error), &open), "d", "d: a b c")
-	reported(rule.End(of(alert.Info), &open), "", "d: a b c") // held back
+	reported(rule.End(of(alert.Info), &open), "", "d: a b c") // suppressed
 	reported(rule.Renewed(of(alert.Warning), &open), "e", "e: ")
 	end := rule.End(of(alert.Info), &open)
 	if end.Alert.Resolves != "e" {

@@ -75,12 +75,12 @@ func (s signal) size() (bytes int) {
 	return bytes
 }
 
-// heldBack returns how many bursts came by a schedule and were not raised to errors.
-func (s signal) heldBack() uint64 {
+// recurred returns how many bursts came by a schedule and were not raised to errors.
+func (s signal) recurred() uint64 {
 	if s.tail == nil {
 		return 0
 	}
-	return s.tail.HeldBack()
+	return s.tail.Recurred()
 }
 
 func (s *signal) state(st *snapshot.State) {

@@ -216,7 +216,7 @@ func (r *Rule) Switch(young bool, now time.Time) (changed bool) {
 }
 
 // Count counts the bursts that recur.
-func (r *Rule) Count(c *rule.Counts) { c.Recurring += r.logs.heldBack() + r.requests.heldBack() }
+func (r *Rule) Count(c *rule.Counts) { c.Recurring += r.logs.recurred() + r.requests.recurred() }
 
 // Size is about how many bytes the counters take.
 func (r *Rule) Size() int { return r.logs.size() + r.requests.size() }

@@ -31,9 +31,9 @@ func (s *scan) at(rest string) {
 	}
 }
 
-// prose reports whether what stands behind "at " are words that somebody wrote, such as
-// "row 12 (of 40)": a name and a place have no spaces, but for a place that ends with
-// its line, and a name before one.
+// prose reports whether the text behind "at " is prose, such as "row 12 (of 40)": a name
+// and a place have no spaces, except for a place that ends with its line, and a name
+// before one.
 func prose(name, where string) bool {
 	if place(where) != where || strings.HasPrefix(where, "eval at ") || strings.HasPrefix(where, "<") {
 		return false
@@ -222,7 +222,7 @@ func (s *scan) pythonFrame(line string) bool {
 	return true
 }
 
-// pythonEnd takes the line behind Python's frames, which says what was thrown.
+// pythonEnd takes the line behind Python's frames, which names the exception.
 func (s *scan) pythonEnd(line string) {
 	s.afterPython = false
 	if kind := typeOf(line, true); kind != "" {

@@ -31,8 +31,8 @@ func byFile(file string, other language) language {
 	}
 }
 
-// inApp reports whether a frame is of the app's own code. What is not known to be of
-// somebody else is.
+// inApp reports whether a frame is of the app's own code: all that is not known to be of
+// others.
 func inApp(f *frame) bool {
 	switch f.language {
 	case javaScript:
@@ -66,7 +66,7 @@ var (
 	crates    = [...]string{"/rustc/", "/.cargo/", "/.rustup/", "/vendor/", "library/std/", "library/core/", "library/alloc/"}
 )
 
-// What the names of others begin with.
+// The prefixes of names of others.
 var (
 	javas = [...]string{
 		"java.", "javax.", "jdk.", "sun.", "com.sun.", "kotlin.", "kotlinx.", "scala.", "jakarta.", "groovy.", "clojure.", "android.", "androidx.", "dalvik.",
@@ -145,7 +145,7 @@ func among(path string, any []string) bool {
 	return false
 }
 
-// What the scripts of engines, and bundles of others' code, begin with.
+// The prefixes of the scripts of engines, and of bundles of others' code.
 var (
 	engines = [...]string{"node:", "internal/", "native", "index ", "ext:", "deno:", "bun:", "wasm:", "webpack/", "https://deno.land/std"}
 	bundles = [...]string{"@react-refresh", "vendor", "polyfill", "framework-", "zone.js", "zone-evergreen", "jquery", "react-dom", "main-polyfill"}
@@ -197,7 +197,7 @@ var goRoots = map[string]bool{
 	"text": true, "time": true, "unicode": true, "unique": true, "unsafe": true, "weak": true,
 }
 
-// appClass reports whether a method is of the app, and of a class that somebody wrote:
+// appClass reports whether a method is of the app, and of a class of its source code:
 // proxies and lambdas are made again each time.
 func appClass(name string) bool {
 	if holds(name, javaMade[:]) { // with its address behind a slash, perhaps

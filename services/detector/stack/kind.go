@@ -5,15 +5,14 @@ import "strings"
 // maxType is the longest name of a type, in bytes.
 const maxType = 160
 
-// uncaughtBy is what stands before the type where an error was thrown and nobody
-// caught it.
+// uncaughtBy are the texts before the type of an uncaught error.
 var uncaughtBy = [...]string{
 	"Uncaught (in promise) ", "Uncaught ", "Unhandled rejection: ", "Unhandled Rejection: ", "Unhandled exception. ",
 	"Unhandled exception: ", "PHP Fatal error:  Uncaught ", "Fatal error: Uncaught ", "Exception in thread ", "error: Uncaught ",
 }
 
-// uncaught is the type that a message says was thrown, empty where it may be but
-// words that somebody logged.
+// uncaught returns the type of the exception in a message, empty where it may only be
+// logged text.
 func uncaught(message string) string {
 	rest := withoutUncaught(message)
 	if len(rest) == len(message) {
@@ -93,8 +92,8 @@ func isName(text string) bool {
 	return true
 }
 
-// looksLikeType reports whether a name is that of a type by its look: it says so in its
-// last part, or has a package before a part that begins with a capital.
+// looksLikeType reports whether a name looks like a type: by its last part, or by a
+// package before a part that begins with a capital.
 func looksLikeType(name string) bool {
 	last := lastName(name)
 	if strings.Contains(last, "Error") || strings.Contains(last, "Exception") {
@@ -182,9 +181,8 @@ var generalWords = setOf(
 
 // commonTypes are types that many errors are of: those of languages and of libraries,
 // which programs throw with words of their own, or which carry what another system said.
-// What their words quote is not in a template, so words cost nothing there. A type
-// that is not among them somebody made for one kind of error: its words may be of
-// anything, such as a name.
+// Their words are safe to use, because a template leaves out what they quote. Another
+// type was made for one kind of error: its words may be anything, such as a name.
 var commonTypes = setOf(
 	"Error Exception Throwable BaseException RuntimeError RuntimeException LogicException StandardError ErrorException SystemException ApplicationException",
 	"panic errorString wrapError joinError fundamental withStack Failure SystemExit AggregateError AggregateException ExceptionGroup UnhandledPromiseRejection",

@@ -43,8 +43,8 @@ func appendSegment(dst []byte, segment string) []byte {
 	return dst
 }
 
-// next takes what in begins with, and says what stands for it. First reports whether
-// it begins a segment.
+// next takes the beginning of in, and returns what replaces it. first reports whether
+// it is the beginning of a segment.
 func next(in string, first bool) (n int, as string) {
 	word := kinds[in[0]]&isWord != 0
 	switch {

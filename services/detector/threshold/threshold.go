@@ -4,7 +4,7 @@
 // Memory is soft from 75% of its limit on and hard from 90%. A circuit starts closed. Each
 // change is an alert whose dedup key names the new state. The one that reports normal or
 // closed again resolves all earlier ones: first the worst, of equally bad ones the newest.
-// If that one is held back, it is found again with the next event that reports the same
+// If that one is suppressed, it is found again with the next event that reports the same
 // state. An event that changes nothing else is ignored. The package needs no clock.
 package threshold
 
@@ -43,7 +43,7 @@ type current struct {
 }
 
 // take changes to a state and reports whether there is something to raise: another state,
-// or again the first one, whose alert was held back.
+// or again the first one, whose alert was suppressed.
 func (c *current) take(to int) (news, again bool) {
 	if to != c.state {
 		c.state, c.before = to, c.state

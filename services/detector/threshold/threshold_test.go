@@ -87,7 +87,7 @@ func ends(a alert.Alert) string {
 
 // TestWhatWasHeldBack: what was not reported is never said to be over, and that all is
 // well again is found until it was reported, once, of memory and of circuits alike.
-func TestWhatWasHeldBack(t *testing.T) {
+func TestSuppressedEndIsRetried(t *testing.T) {
 	const held = ""
 	steps := []struct {
 		state int // 0 is normal, 1 soft, 2 hard
