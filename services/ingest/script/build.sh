@@ -21,5 +21,5 @@ for tool in node npm; do
 	command -v "$tool" >/dev/null || without "there is no $tool here"
 done
 node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || without "Node $(node -v) is too old, 18 is needed"
-./install.sh || without "npm can't install its packages (npm ci in $PWD says why)"
+./install.sh || without "npm can't install its packages (see npm ci in $PWD)"
 exec node build.mjs

@@ -64,7 +64,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestWithout: a binary that was built without Node says how to get the script.
+// TestWithout: a binary that was built without Node names the way to get the script.
 func TestWithout(t *testing.T) {
 	a := ask(t, serving(nil), "GET")
 	if text := body(t, a); a.Code != http.StatusServiceUnavailable || !strings.Contains(text, "make build") || !strings.Contains(text, "Node") {

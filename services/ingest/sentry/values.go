@@ -99,8 +99,7 @@ func (m *optional[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return json.UnmarshalDecode(dec, &m.v)
 }
 
-// lazy is an optional for large objects, of which a span has one: an absent one
-// takes no memory.
+// lazy is an optional that takes no memory while it is absent, for large objects in spans.
 type lazy[T any] struct{ p *T }
 
 // get is the object, or an empty one.
