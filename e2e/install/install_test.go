@@ -339,8 +339,8 @@ func TestInstallRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, output, stderr := d.run(t, e2etest.Binary(t), "install", "codex")
-	if code != 1 || !strings.Contains(output, "wrote ") || !strings.Contains(stderr, "read-only") || !strings.Contains(stderr, "config.toml is changed already, and stays so") {
-		t.Errorf("exit %d: %s%s, want code 1, \"wrote \" in output, \"read-only\" in stderr and \"config.toml is changed already, and stays so\" in stderr", code, output, stderr)
+	if code != 1 || !strings.Contains(output, "wrote ") || !strings.Contains(stderr, "read-only") || !strings.Contains(stderr, "config.toml is already changed, and stays so") {
+		t.Errorf("exit %d: %s%s, want code 1, \"wrote \" in output, \"read-only\" in stderr and \"config.toml is already changed, and stays so\" in stderr", code, output, stderr)
 	}
 	d.must(t, "install", "codex", "--scope=user")
 	was := d.files(t)
