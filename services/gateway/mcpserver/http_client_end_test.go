@@ -151,7 +151,7 @@ func TestClientThatDoesNotReadBlocksNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Read(make([]byte, 1)); err != nil { // it has start to answer
+	if _, err := conn.Read(make([]byte, 1)); err != nil { // it has started to answer
 		t.Fatal(err)
 	}
 	start := time.Now()
