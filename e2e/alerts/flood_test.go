@@ -25,7 +25,7 @@ func TestFloodOfOneWarningIsAFewLines(t *testing.T) {
 		sys.PostCI(t, map[string]any{"status": "failure", "commit": fmt.Sprint("c", i)})
 	}
 	sys.WaitReceived(t, alerts)
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "flood", Role: bus.RoleDashboard, Dir: statedir.At(sys.Bus.StateDir), Logger: slog.New(slog.DiscardHandler)})
+	c, err := bus.Connect(t.Context(), bus.Config{Name: "flood", Role: bus.RoleDashboard, Dir: statedir.At(sys.Bus.StateDir), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

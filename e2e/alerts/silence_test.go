@@ -183,7 +183,7 @@ func TestSilenceExpires(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "operator", Role: bus.RoleGateway, Dir: statedir.At(sys.Bus.StateDir), Logger: slog.New(slog.DiscardHandler)})
+	c, err := bus.Connect(t.Context(), bus.Config{Name: "operator", Role: bus.RoleGateway, Dir: statedir.At(sys.Bus.StateDir), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/traffic"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
@@ -126,7 +127,7 @@ func (r *rig) telemetry(t *testing.T) kept {
 	k := kept{copies: map[string]int{}, partitions: map[string]int{}}
 	ctx, cancel := context.WithTimeout(t.Context(), readyIn)
 	defer cancel()
-	err := bus.Follow(ctx, r.conn, bus.FollowConfig{Stream: bus.StreamTelemetry, Logger: slog.New(slog.DiscardHandler)}, func(m bus.Message) error {
+	err := bustest.Follow(ctx, r.conn, bus.FollowConfig{Stream: bus.StreamTelemetry, Logger: slog.New(slog.DiscardHandler)}, func(m bus.Message) error {
 		k.messages++
 		for _, name := range namesIn(m) {
 			k.copies[name]++

@@ -23,6 +23,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/traffic"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 const (
@@ -45,7 +46,7 @@ func apps() []string {
 type rig struct {
 	*containers.Cluster
 	traffic *traffic.Traffic
-	conn    *bus.Conn
+	conn    *bus.Session
 	alerts  *stored
 	reader  *harness.Reader
 	agent   *agent
@@ -110,7 +111,7 @@ func (r *rig) showLogs(ctx context.Context, t *testing.T) {
 func (r *rig) follow(t *testing.T) {
 	t.Helper()
 	var err error
-	r.conn, err = bus.Connect(t.Context(), bus.ConnConfig{
+	r.conn, err = bus.Connect(t.Context(), bus.Config{
 		Name: "the test", Role: bus.RoleProvisioner, URL: r.URLs(), Creds: filepath.Join(r.Keys, "provisioner.nk"), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -271,8 +272,8 @@ type stored struct {
 	bad []string
 }
 
-func (s *stored) follow(ctx context.Context, c *bus.Conn) {
-	_ = bus.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: slog.New(slog.DiscardHandler)}, func(m bus.Message) error {
+func (s *stored) follow(ctx context.Context, c *bus.Session) {
+	_ = bustest.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: slog.New(slog.DiscardHandler)}, func(m bus.Message) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		h := harness.Heard{Seq: m.Seq, At: m.Time}

@@ -21,7 +21,7 @@ import (
 func TestTailMasks(t *testing.T) {
 	t.Parallel()
 	b := e2etest.Up(t)
-	conn, err := bus.Connect(t.Context(), bus.ConnConfig{
+	conn, err := bus.Connect(t.Context(), bus.Config{
 		Name: "careless detector", Role: bus.RoleDetector, Dir: statedir.At(b.StateDir), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

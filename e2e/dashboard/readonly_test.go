@@ -21,7 +21,7 @@ import (
 func TestDashboardCredentialIsReadOnly(t *testing.T) {
 	t.Parallel()
 	sys := &e2etest.System{Bus: e2etest.Up(t)} // without an agent, which would write
-	witness, err := bus.Connect(t.Context(), bus.ConnConfig{
+	witness, err := bus.Connect(t.Context(), bus.Config{
 		Name: "witness", Role: bus.RoleGateway, Dir: statedir.At(sys.Bus.StateDir), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

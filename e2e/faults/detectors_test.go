@@ -19,6 +19,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 const (
@@ -192,7 +193,7 @@ func signal(t *testing.T, d *detectorProcess, s syscall.Signal) {
 // or when the time is up.
 func crowdDelivered(t *testing.T, nats string, n int) map[string]int {
 	t.Helper()
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleGateway, URL: nats, Logger: slog.New(slog.DiscardHandler)})
+	c, err := bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleGateway, URL: nats, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,7 @@ func crowdDelivered(t *testing.T, nats string, n int) map[string]int {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	delivered := map[string]int{}
-	err = bus.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: slog.New(slog.DiscardHandler)}, func(m bus.Message) error {
+	err = bustest.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: slog.New(slog.DiscardHandler)}, func(m bus.Message) error {
 		var a alert.Alert
 		if err := json.Unmarshal(m.Data, &a); err != nil {
 			return fmt.Errorf("alert %d: %w", m.Seq, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	shared "github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
@@ -287,7 +288,7 @@ func (w *world) pod(t *testing.T, namespace, name string, labels map[string]stri
 // namespace.
 func (w *world) published(t *testing.T, namespace string) []shared.Message {
 	t.Helper()
-	c := must(bus.Connect(t.Context(), bus.ConnConfig{Name: t.Name(), Role: bus.RoleGateway, Dir: statedir.At(w.bus.StateDir), Logger: slog.New(slog.DiscardHandler)}))(t)
+	c := must(bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleGateway, Dir: statedir.At(w.bus.StateDir), Logger: slog.New(slog.DiscardHandler)}))(t)
 	defer c.Close()
 	if !harness.Poll(t.Context(), patience, c.Connected) {
 		t.Fatal("no connection to the bus")
@@ -299,7 +300,7 @@ func (w *world) published(t *testing.T, namespace string) []shared.Message {
 	cfg := bus.FollowConfig{
 		Stream: bus.StreamKubernetes, Subjects: []string{bus.KubernetesFilter{Cluster: w.cluster}.Everything()}, Logger: slog.New(slog.DiscardHandler),
 	}
-	err := bus.Follow(ctx, c, cfg, func(m bus.Message) error {
+	err := bustest.Follow(ctx, c, cfg, func(m bus.Message) error {
 		var output shared.Message
 		if err := json.Unmarshal(m.Data, &output); err != nil {
 			return err

@@ -26,10 +26,12 @@ func (h *handler) notices(r *http.Request) (any, error) {
 		}
 		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
 			list := []map[string]any{}
-			err := bus.ReadNewest(ctx, c, bus.StreamNotices, limit, h.log, func(m bus.Message) {
+			cfg := bus.FollowConfig{Stream: bus.StreamNotices, Newest: limit, Logger: h.log}
+			err := c.ReadToEnd(ctx, cfg, func(m bus.Message) error {
 				if n := h.actions.notice(m); n != nil {
 					list = append(list, n)
 				}
+				return nil
 			})
 			slices.Reverse(list)
 			return map[string]any{"notices": list}, err

@@ -89,7 +89,7 @@ func stored(t *testing.T, dir statedir.Dir, role bus.Role, stream string, enough
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var msgs []bus.Message
-	err = bus.Follow(ctx, c, bus.FollowConfig{Stream: stream, Start: 1, Logger: quiet()}, func(m bus.Message) error {
+	err = bustest.Follow(ctx, c, bus.FollowConfig{Stream: stream, Logger: quiet()}, func(m bus.Message) error {
 		msgs = append(msgs, m)
 		if enough(msgs) {
 			cancel()

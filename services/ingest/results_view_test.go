@@ -250,7 +250,7 @@ func inStream(t *testing.T, cfg bus.Config) []bus.Message {
 	}
 	defer c.Close()
 	bustest.Eventually(t, "connection", c.Connected)
-	msgs, err := c.Stored(t.Context(), bus.StreamCI, pruneLimit)
+	msgs, err := c.Read(t.Context(), bus.StreamCI, 1, pruneLimit)
 	if err != nil {
 		t.Fatal(err)
 	}

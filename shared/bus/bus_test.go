@@ -41,7 +41,7 @@ func serve(t *testing.T, dir statedir.Dir) (*embedded.Server, func()) {
 	return b.Server, b.Stop
 }
 
-func connect(t *testing.T, cfg bus.ConnConfig) *bus.Conn {
+func connect(t *testing.T, cfg bus.Config) *bus.Session {
 	t.Helper()
 	cfg.Logger = quiet()
 	c, err := bus.Connect(t.Context(), cfg)
@@ -54,7 +54,7 @@ func connect(t *testing.T, cfg bus.ConnConfig) *bus.Conn {
 
 func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
 	dir := bustest.OpenDir(t)
-	c := connect(t, bus.ConnConfig{Name: "early", Role: bus.RoleDetector, Dir: dir}) // before the bus
+	c := connect(t, bus.Config{Name: "early", Role: bus.RoleDetector, Dir: dir}) // before the bus
 	if c.Connected() {
 		t.Fatal("connected to nothing")
 	}
@@ -66,13 +66,13 @@ func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- bus.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamTelemetry, Logger: quiet()}, func(m bus.Message) error {
+		done <- bustest.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamTelemetry, Logger: quiet()}, func(m bus.Message) error {
 			got <- string(m.Data)
 			return nil
 		})
 	}()
 	publish := func(s *embedded.Server, from, to int) {
-		in := connect(t, bus.ConnConfig{Name: "in", Role: bus.RoleIngest, Server: s})
+		in := connect(t, bus.Config{Name: "in", Role: bus.RoleIngest, Server: s})
 		defer in.Close()
 		p, err := bus.NewPublisher(in, 16)
 		if err != nil {
@@ -106,7 +106,7 @@ func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	str, err := connect(t, bus.ConnConfig{Name: "look", Role: bus.RoleDetector, Server: s}).JS.Stream(t.Context(), bus.StreamTelemetry)
+	str, err := connect(t, bus.Config{Name: "look", Role: bus.RoleDetector, Server: s}).JS.Stream(t.Context(), bus.StreamTelemetry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,23 +120,23 @@ func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
 func TestFollowOfAStoreMadeAnew(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, stop := serve(t, dir)
-	c := connect(t, bus.ConnConfig{Name: "follower", Role: bus.RoleDetector, Dir: dir})
+	c := connect(t, bus.Config{Name: "follower", Role: bus.RoleDetector, Dir: dir})
 	bustest.Eventually(t, "connection", c.Connected)
 	got := make(chan string, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	renewed := make(chan struct{}, 1)
+	recreated := make(chan struct{}, 1)
 	go func() {
-		done <- bus.Follow(ctx, c, bus.FollowConfig{
+		done <- bustest.Follow(ctx, c, bus.FollowConfig{
 			Stream: bus.StreamTelemetry, Logger: quiet(),
-			Renewed: func(time.Time) (uint64, time.Time) { renewed <- struct{}{}; return 0, time.Time{} },
+			Recreated: func(bus.Position) { recreated <- struct{}{} },
 		}, func(m bus.Message) error {
 			got <- string(m.Data)
 			return nil
 		})
 	}()
 	publish := func(s *embedded.Server, texts ...string) {
-		in := connect(t, bus.ConnConfig{Name: "in", Role: bus.RoleIngest, Server: s})
+		in := connect(t, bus.Config{Name: "in", Role: bus.RoleIngest, Server: s})
 		defer in.Close()
 		p, err := bus.NewPublisher(in, 16)
 		if err != nil {
@@ -171,7 +171,7 @@ func TestFollowOfAStoreMadeAnew(t *testing.T) {
 	s, _ = serve(t, dir)
 	publish(s, "f", "g")
 	expect("f", "g")
-	<-renewed
+	<-recreated
 	publish(s, "h")
 	expect("h")
 	cancel()

@@ -131,9 +131,9 @@ func TestRollingRestart(t *testing.T) {
 		c := connect(t, cfg)
 		h := &heard{times: map[string]int{}}
 		listeners.Go(func() {
-			err := bus.Follow(listening, c, bus.FollowConfig{
+			err := bustest.Follow(listening, c, bus.FollowConfig{
 				Stream: stream, Logger: quiet(),
-				Renewed: func(time.Time) (uint64, time.Time) { t.Errorf("%s was made anew", stream); return 0, time.Time{} },
+				Recreated: func(bus.Position) { t.Errorf("%s was recreated", stream) },
 			}, h.hear)
 			if err != nil {
 				t.Error(err)
@@ -196,7 +196,7 @@ func TestReplicasLag(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var readers []*bus.Conn
+	var readers []*bus.Session
 	for i := range rig.Len() {
 		cfg := rig.Config(bus.RoleGateway)
 		cfg.Name, cfg.URL = "reader", rig.URLOf(i)
@@ -212,7 +212,7 @@ func TestReplicasLag(t *testing.T) {
 			t.Fatal(err)
 		}
 		for r, c := range readers {
-			msgs, err := c.StoredFrom(t.Context(), bus.StreamAlerts, uint64(len(read[r])+1), alerts)
+			msgs, err := c.Read(t.Context(), bus.StreamAlerts, uint64(len(read[r])+1), alerts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -225,7 +225,7 @@ func TestReplicasLag(t *testing.T) {
 	t.Logf("%d of %d reads lacked the newest alert", lagged, alerts*len(readers))
 	for r, c := range readers {
 		patiently(t, "all alerts", func() bool {
-			msgs, err := c.StoredFrom(t.Context(), bus.StreamAlerts, uint64(len(read[r])+1), alerts)
+			msgs, err := c.Read(t.Context(), bus.StreamAlerts, uint64(len(read[r])+1), alerts)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -277,7 +277,7 @@ func TestReplicasAreRaised(t *testing.T) {
 	}
 	reader := rig.Connect(bus.RoleGateway)
 	patiently(t, "what it held", func() bool {
-		msgs, err := reader.Stored(t.Context(), bus.StreamAlerts, 10)
+		msgs, err := reader.Read(t.Context(), bus.StreamAlerts, 1, 10)
 		return err == nil && len(msgs) == 1 && string(msgs[0].Data) == "kept"
 	})
 	// The configuration says three from the beginning; the copies are made one after

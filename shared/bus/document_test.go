@@ -47,7 +47,7 @@ func TestConflict(t *testing.T) {
 			}
 		})
 	}
-	for _, err := range []error{nil, errors.New("something else"), bus.ErrAway, jetstream.ErrStreamNotFound} {
+	for _, err := range []error{nil, errors.New("something else"), bus.ErrUnreachable, jetstream.ErrStreamNotFound} {
 		if bus.Conflict(err) {
 			t.Errorf("%v is a conflict", err)
 		}

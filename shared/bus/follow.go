@@ -60,13 +60,6 @@ type FollowConfig struct {
 	// HeadersOnly leaves the payloads out.
 	HeadersOnly bool
 	Logger      *slog.Logger
-
-	// Former names, for callers that have not moved yet: Start is After.Seq+1, Created is
-	// After.Created, Renewed is Recreated and Began is Started.
-	Start   uint64
-	Created time.Time
-	Renewed func(created time.Time) (start uint64, since time.Time)
-	Began   func(pending uint64)
 }
 
 // Message is one message of a stream.

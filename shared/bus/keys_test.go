@@ -15,7 +15,7 @@ import (
 
 func TestOnlyTheServerMakesKeys(t *testing.T) {
 	dir := bustest.OpenDir(t)
-	c := connect(t, bus.ConnConfig{Name: "early", Role: bus.RoleGateway, Dir: dir})
+	c := connect(t, bus.Config{Name: "early", Role: bus.RoleGateway, Dir: dir})
 	file := dir.Credential(string(bus.RoleGateway))
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Fatalf("a reader made %s: %v", file, err)
@@ -34,7 +34,7 @@ func TestOnlyTheServerMakesKeys(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	late := connect(t, bus.ConnConfig{Name: "late", Role: bus.RoleGateway, Dir: dir})
+	late := connect(t, bus.Config{Name: "late", Role: bus.RoleGateway, Dir: dir})
 	why := reason(t, late)
 	for _, want := range []string{file, "restart tocsin up"} {
 		if !errors.Is(why, bus.ErrKey) || !strings.Contains(why.Error(), want) {
@@ -43,7 +43,7 @@ func TestOnlyTheServerMakesKeys(t *testing.T) {
 	}
 	bustest.Eventually(t, "check that says why", func() bool {
 		err := late.Check(t.Context(), bus.StreamAlerts)
-		return errors.Is(err, bus.ErrAway) && errors.Is(err, bus.ErrKey)
+		return errors.Is(err, bus.ErrUnreachable) && errors.Is(err, bus.ErrKey)
 	})
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a reader made %s: %v", file, err)
@@ -59,7 +59,7 @@ func TestOnlyTheServerMakesKeys(t *testing.T) {
 
 // reason waits for why a connection is not let in. While it tries again there
 // is none.
-func reason(t *testing.T, c *bus.Conn) (why error) {
+func reason(t *testing.T, c *bus.Session) (why error) {
 	t.Helper()
 	bustest.Eventually(t, "reason", func() bool { why = c.Why(); return why != nil })
 	return why
@@ -81,7 +81,7 @@ func TestAKeyThatTheBusDoesNotKnow(t *testing.T) {
 		if err := os.WriteFile(file, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c := connect(t, bus.ConnConfig{Name: what, Role: bus.RoleGateway, Dir: dir})
+		c := connect(t, bus.Config{Name: what, Role: bus.RoleGateway, Dir: dir})
 		why := reason(t, c)
 		if !errors.Is(why, bus.ErrKey) || !strings.Contains(why.Error(), file) || !strings.Contains(why.Error(), "restart tocsin up") {
 			t.Errorf("%s: %v", what, why)
@@ -100,7 +100,7 @@ func TestTheServerDoesNotNeedTheFiles(t *testing.T) {
 	if err := os.Remove(dir.Credential(string(bus.RoleDetector))); err != nil {
 		t.Fatal(err)
 	}
-	c := connect(t, bus.ConnConfig{Name: "inside", Role: bus.RoleDetector, Server: s})
+	c := connect(t, bus.Config{Name: "inside", Role: bus.RoleDetector, Server: s})
 	if err := c.Check(t.Context(), bus.StreamTelemetry); err != nil {
 		t.Error(err)
 	}

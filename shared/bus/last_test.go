@@ -13,9 +13,9 @@ import (
 func TestLast(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
-	detector := connect(t, bus.ConnConfig{Name: "d", Role: bus.RoleDetector, Server: s})
-	c := connect(t, bus.ConnConfig{Name: "b", Role: bus.RoleDashboard, Server: s})
-	if _, found, err := c.Last(t.Context(), bus.StreamAlerts, bus.AllAlerts); err != nil || found {
+	detector := connect(t, bus.Config{Name: "d", Role: bus.RoleDetector, Server: s})
+	c := connect(t, bus.Config{Name: "b", Role: bus.RoleDashboard, Server: s})
+	if _, found, err := c.Newest(t.Context(), bus.StreamAlerts, bus.AllAlerts); err != nil || found {
 		t.Fatalf("of an empty stream: %t %v", found, err)
 	}
 	for _, app := range []string{"a", "b", "a"} {
@@ -24,12 +24,12 @@ func TestLast(t *testing.T) {
 		}
 	}
 	for subject, want := range map[string]uint64{bus.AllAlerts: 3, "alerts.b.>": 2, "alerts.c.>": 0} {
-		m, found, err := c.Last(t.Context(), bus.StreamAlerts, subject)
+		m, found, err := c.Newest(t.Context(), bus.StreamAlerts, subject)
 		if err != nil || found != (want > 0) || m.Seq != want || found && m.Time.IsZero() {
 			t.Errorf("%s: %+v %t %v", subject, m, found, err)
 		}
 	}
-	if _, _, err := c.Last(t.Context(), "NOSUCH", bus.AllAlerts); !errors.Is(err, bus.ErrDenied) {
+	if _, _, err := c.Newest(t.Context(), "NOSUCH", bus.AllAlerts); !errors.Is(err, bus.ErrDenied) {
 		t.Errorf("a stream that it may not read: %v", err)
 	}
 }

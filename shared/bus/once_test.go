@@ -15,11 +15,11 @@ import (
 func TestOnce(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	const patience = 100 * time.Millisecond
-	once := func(cfg bus.ConnConfig) (*bus.Conn, error) {
+	once := func(cfg bus.Config) (*bus.Session, error) {
 		cfg.Name, cfg.Role, cfg.Once, cfg.Logger = "once", bus.RoleGateway, patience, quiet()
 		return bus.Connect(t.Context(), cfg)
 	}
-	if _, err := once(bus.ConnConfig{Dir: dir}); !errors.Is(err, bus.ErrAway) {
+	if _, err := once(bus.Config{Dir: dir}); !errors.Is(err, bus.ErrUnreachable) {
 		t.Errorf("nothing runs: %v", err)
 	}
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
@@ -36,14 +36,14 @@ func TestOnce(t *testing.T) {
 	}
 	for what, l := range map[string]net.Listener{"dead": dead, "mute": mute} {
 		begun := time.Now()
-		_, err := once(bus.ConnConfig{URL: "nats://" + l.Addr().String()})
-		if took := time.Since(begun); !errors.Is(err, bus.ErrAway) || took > 10*patience {
+		_, err := once(bus.Config{URL: "nats://" + l.Addr().String()})
+		if took := time.Since(begun); !errors.Is(err, bus.ErrUnreachable) || took > 10*patience {
 			t.Errorf("%s: %v after %v", what, err, took)
 		}
 	}
 	_, stop := serve(t, dir)
-	var c *bus.Conn
-	bustest.Eventually(t, "a connection in time", func() bool { c, err = once(bus.ConnConfig{Dir: dir}); return err == nil })
+	var c *bus.Session
+	bustest.Eventually(t, "a connection in time", func() bool { c, err = once(bus.Config{Dir: dir}); return err == nil })
 	defer c.Close()
 	if !c.Connected() {
 		t.Error("it is not there")
@@ -59,8 +59,8 @@ func TestOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	_, err = once(bus.ConnConfig{Dir: dir})
-	if took := time.Since(begun); !errors.Is(err, bus.ErrAway) || took > 10*patience {
+	_, err = once(bus.Config{Dir: dir})
+	if took := time.Since(begun); !errors.Is(err, bus.ErrUnreachable) || took > 10*patience {
 		t.Errorf("the bus is mute: %v after %v", err, took)
 	}
 }

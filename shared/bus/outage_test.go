@@ -29,7 +29,7 @@ func TestFollowOverTheRestartOfTheStreamsServer(t *testing.T) {
 	r := bustest.Cluster(t, 3)
 	r.Provision(bus.Layout{Partitions: partitions})
 	home := r.Leader(bus.StreamTelemetry)
-	on := func(server int, role bus.Role) *bus.Conn {
+	on := func(server int, role bus.Role) *bus.Session {
 		cfg := r.Config(role)
 		cfg.URL = r.URLOf(server)
 		c := connect(t, cfg)
@@ -51,7 +51,7 @@ func TestFollowOverTheRestartOfTheStreamsServer(t *testing.T) {
 		following.Go(func() {
 			var last uint64
 			cfg := bus.FollowConfig{Stream: bus.StreamTelemetry, Subjects: bus.TelemetryOf(p, partitions), Logger: quiet()}
-			err := bus.Follow(ctx, reader, cfg, func(m bus.Message) error {
+			err := bustest.Follow(ctx, reader, cfg, func(m bus.Message) error {
 				if m.Seq <= last {
 					t.Errorf("partition %d: %d after %d", p, m.Seq, last)
 				}
@@ -102,7 +102,7 @@ func TestFollowWhereAConsumerStays(t *testing.T) {
 	if !ns.ReadyForConnections(10 * time.Second) {
 		t.Fatal("no server")
 	}
-	c := connect(t, bus.ConnConfig{Name: "u", Role: bus.RoleProvisioner, URL: strings.Replace(ns.ClientURL(), "://", "://u:p@", 1)})
+	c := connect(t, bus.Config{Name: "u", Role: bus.RoleProvisioner, URL: strings.Replace(ns.ClientURL(), "://", "://u:p@", 1)})
 	bustest.Eventually(t, "connection", c.Connected)
 	if err := bus.Provision(t.Context(), c, bus.Layout{}, quiet()); err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestFollowWhereAConsumerStays(t *testing.T) {
 	defer cancel()
 	var got atomic.Int64
 	following.Go(func() {
-		_ = bus.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamTelemetry, Logger: quiet()}, func(bus.Message) error {
+		_ = bustest.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamTelemetry, Logger: quiet()}, func(bus.Message) error {
 			got.Add(1)
 			return nil
 		}) // it fails only when the function does
@@ -153,7 +153,7 @@ func TestQuestionsThatGetLost(t *testing.T) {
 	if err := silent.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	c := connect(t, bus.ConnConfig{Name: "asks", Role: bus.RoleDetector, URL: ns.ClientURL()})
+	c := connect(t, bus.Config{Name: "asks", Role: bus.RoleDetector, URL: ns.ClientURL()})
 	bustest.Eventually(t, "connection", c.Connected)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

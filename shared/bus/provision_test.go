@@ -39,7 +39,7 @@ func users(roles ...bus.Role) []*server.User {
 }
 
 // serveRoles runs a server that knows the roles and that Tocsin has not prepared.
-func serveRoles(t *testing.T) (as func(bus.Role) *bus.Conn) {
+func serveRoles(t *testing.T) (as func(bus.Role) *bus.Session) {
 	t.Helper()
 	ns, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
@@ -53,9 +53,9 @@ func serveRoles(t *testing.T) (as func(bus.Role) *bus.Conn) {
 	if !ns.ReadyForConnections(10 * time.Second) {
 		t.Fatal("no server")
 	}
-	return func(role bus.Role) *bus.Conn {
+	return func(role bus.Role) *bus.Session {
 		t.Helper()
-		c := connect(t, bus.ConnConfig{Name: string(role), Role: role, URL: strings.Replace(ns.ClientURL(), "://", fmt.Sprintf("://%s:%s@", role, role), 1)})
+		c := connect(t, bus.Config{Name: string(role), Role: role, URL: strings.Replace(ns.ClientURL(), "://", fmt.Sprintf("://%s:%s@", role, role), 1)})
 		bustest.Eventually(t, "connection", c.Connected)
 		return c
 	}
@@ -100,7 +100,7 @@ func TestServicesOnAPreparedBus(t *testing.T) {
 // TestTheBucketsAreThoseOfTheClient: what the table says is what nats.go makes of
 // buckets, so that its own calls find nothing to object to.
 func TestTheBucketsAreThoseOfTheClient(t *testing.T) {
-	theirs := connect(t, bus.ConnConfig{Name: "theirs", Role: bus.RoleProvisioner, URL: serveForeign(t)})
+	theirs := connect(t, bus.Config{Name: "theirs", Role: bus.RoleProvisioner, URL: serveForeign(t)})
 	bustest.Eventually(t, "connection", theirs.Connected)
 	const mib = 1 << 20
 	for _, cfg := range []jetstream.KeyValueConfig{
@@ -125,14 +125,14 @@ func TestTheBucketsAreThoseOfTheClient(t *testing.T) {
 			t.Errorf("%s: %s", change.Stream, change.What)
 		}
 	}
-	ours := connect(t, bus.ConnConfig{Name: "ours", Role: bus.RoleProvisioner, URL: serveForeign(t)})
+	ours := connect(t, bus.Config{Name: "ours", Role: bus.RoleProvisioner, URL: serveForeign(t)})
 	bustest.Eventually(t, "connection", ours.Connected)
 	if err := bus.Provision(t.Context(), ours, bus.Layout{}, quiet()); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"KV_" + bus.BucketGateways, "KV_" + bus.BucketSilences, "OBJ_" + bus.BucketDetector} {
 		var configs []string
-		for _, c := range []*bus.Conn{theirs, ours} {
+		for _, c := range []*bus.Session{theirs, ours} {
 			s, err := c.JS.Stream(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
@@ -148,7 +148,7 @@ func TestTheBucketsAreThoseOfTheClient(t *testing.T) {
 // TestPartitions checks against a real server what the split relies on.
 func TestPartitions(t *testing.T) {
 	const of = 4
-	c := connect(t, bus.ConnConfig{Name: "p", Role: bus.RoleProvisioner, URL: serveForeign(t)})
+	c := connect(t, bus.Config{Name: "p", Role: bus.RoleProvisioner, URL: serveForeign(t)})
 	bustest.Eventually(t, "connection", c.Connected)
 	if err := bus.Provision(t.Context(), c, bus.Layout{Partitions: of}, quiet()); err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestPartitions(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		var last uint64
 		next := map[string]int{}
-		err := bus.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamTelemetry, Subjects: bus.TelemetryOf(partition, of), Logger: quiet()}, func(m bus.Message) error {
+		err := bustest.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamTelemetry, Subjects: bus.TelemetryOf(partition, of), Logger: quiet()}, func(m bus.Message) error {
 			if m.Seq <= last || m.Header.Get(bus.HeaderSender) != "test" {
 				t.Errorf("%d after %d, headers %v", m.Seq, last, m.Header)
 			}
@@ -246,7 +246,7 @@ func TestPartitions(t *testing.T) {
 // TestSplittingLater: a stream that holds something stays as it is, an empty one
 // can be split.
 func TestSplittingLater(t *testing.T) {
-	c := connect(t, bus.ConnConfig{Name: "p", Role: bus.RoleProvisioner, URL: serveForeign(t)})
+	c := connect(t, bus.Config{Name: "p", Role: bus.RoleProvisioner, URL: serveForeign(t)})
 	bustest.Eventually(t, "connection", c.Connected)
 	if _, err := c.Partitions(t.Context()); err == nil || !strings.Contains(err.Error(), "tocsin provision") {
 		t.Errorf("without a stream: %v", err)

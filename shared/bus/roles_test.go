@@ -69,7 +69,7 @@ func TestIngestMayDeleteResultsAlone(t *testing.T) {
 	}
 	forbidden("subscribe to results", func() error { _, err := nc.SubscribeSync("ci.>"); return err })
 
-	c := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
+	c := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, Server: s})
 	p, err := bus.NewPublisher(c, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -78,13 +78,13 @@ func TestIngestMayDeleteResultsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if msgs, err := c.Stored(t.Context(), bus.StreamCI, 10); err != nil || len(msgs) != 1 || msgs[0].Seq != seq {
+	if msgs, err := c.Read(t.Context(), bus.StreamCI, 1, 10); err != nil || len(msgs) != 1 || msgs[0].Seq != seq {
 		t.Fatalf("%v %v", msgs, err)
 	}
 	if err := c.Delete(t.Context(), bus.StreamCI, seq); err != nil {
 		t.Fatal(err)
 	}
-	if msgs, err := c.Stored(t.Context(), bus.StreamCI, 10); err != nil || len(msgs) != 0 {
+	if msgs, err := c.Read(t.Context(), bus.StreamCI, 1, 10); err != nil || len(msgs) != 0 {
 		t.Fatalf("%v %v", msgs, err)
 	}
 }
@@ -94,7 +94,7 @@ func TestIngestMayDeleteResultsAlone(t *testing.T) {
 func TestAlertsOfOthersComeByTheIntake(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
-	p, err := bus.NewPublisher(connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s}), 1)
+	p, err := bus.NewPublisher(connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, Server: s}), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestDashboardMayOnlyLook(t *testing.T) {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	d := connect(t, bus.ConnConfig{Name: "d", Role: bus.RoleDetector, Server: s})
+	d := connect(t, bus.Config{Name: "d", Role: bus.RoleDetector, Server: s})
 	p, err := bus.NewPublisher(d, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +184,7 @@ func TestDashboardHearsNotices(t *testing.T) {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	p, err := bus.NewPublisher(connect(t, bus.ConnConfig{Name: "g", Role: bus.RoleGateway, Server: s}), 1)
+	p, err := bus.NewPublisher(connect(t, bus.Config{Name: "g", Role: bus.RoleGateway, Server: s}), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestDashboardHearsNotices(t *testing.T) {
 func TestGatewaysSilence(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
-	g := connect(t, bus.ConnConfig{Name: "g", Role: bus.RoleGateway, Server: s})
+	g := connect(t, bus.Config{Name: "g", Role: bus.RoleGateway, Server: s})
 	kv, err := g.JS.KeyValue(t.Context(), bus.BucketSilences)
 	if err != nil {
 		t.Fatal(err)
@@ -219,12 +219,12 @@ func TestGatewaysSilence(t *testing.T) {
 			t.Fatalf("%v, %v", v, err)
 		}
 	}
-	if msgs, err := g.Stored(t.Context(), bus.StreamSilences, 10); err != nil || len(msgs) != 2 || msgs[0].Subject != "$KV.silences.silences" {
+	if msgs, err := g.Read(t.Context(), bus.StreamSilences, 1, 10); err != nil || len(msgs) != 2 || msgs[0].Subject != "$KV.silences.silences" {
 		t.Fatalf("%v, %v", msgs, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var followed []string
-	err = bus.Follow(ctx, g, bus.FollowConfig{Stream: bus.StreamSilences, Logger: quiet()}, func(m bus.Message) error {
+	err = bustest.Follow(ctx, g, bus.FollowConfig{Stream: bus.StreamSilences, Logger: quiet()}, func(m bus.Message) error {
 		if followed = append(followed, string(m.Data)); len(followed) == 2 {
 			cancel()
 		}
@@ -260,7 +260,7 @@ func TestGatewaysSilence(t *testing.T) {
 // with their own credentials.
 func TestEveryServiceCanDoItsWork(t *testing.T) {
 	s, _ := serve(t, bustest.OpenDir(t))
-	gateway := connect(t, bus.ConnConfig{Name: "g", Role: bus.RoleGateway, Server: s})
+	gateway := connect(t, bus.Config{Name: "g", Role: bus.RoleGateway, Server: s})
 	kv, err := gateway.JS.KeyValue(t.Context(), bus.BucketGateways)
 	if err != nil {
 		t.Fatal(err)
@@ -274,10 +274,10 @@ func TestEveryServiceCanDoItsWork(t *testing.T) {
 	if err := gateway.Check(t.Context(), bus.StreamAlerts); err != nil {
 		t.Fatal(err)
 	}
-	if msgs, err := gateway.StoredFrom(t.Context(), bus.StreamAlerts, 1, 10); err != nil || len(msgs) != 0 {
+	if msgs, err := gateway.Read(t.Context(), bus.StreamAlerts, 1, 10); err != nil || len(msgs) != 0 {
 		t.Fatalf("alerts, read by a hook: %v, %v", msgs, err)
 	}
-	detector := connect(t, bus.ConnConfig{Name: "d", Role: bus.RoleDetector, Server: s})
+	detector := connect(t, bus.Config{Name: "d", Role: bus.RoleDetector, Server: s})
 	store, err := detector.JS.ObjectStore(t.Context(), bus.BucketDetector)
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func TestEveryServiceCanDoItsWork(t *testing.T) {
 	if got, err := store.GetBytes(t.Context(), "fold"); err != nil || len(got) != len(big) {
 		t.Fatalf("snapshot: %d bytes, %v", len(got), err)
 	}
-	ingest := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
+	ingest := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, Server: s})
 	p, err := bus.NewPublisher(ingest, 4)
 	if err != nil {
 		t.Fatal(err)

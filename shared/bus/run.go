@@ -223,7 +223,6 @@ func (l *Link) watch(ctx context.Context, s *Session, end context.CancelCauseFun
 // Follow is [Session.Follow] on the sessions of the link, one after the other, until ctx
 // ends or handle fails.
 func (l *Link) Follow(ctx context.Context, cfg FollowConfig, handle func(Message) error) error {
-	cfg = cfg.moved()
 	for {
 		s, err := l.open(ctx)
 		if err != nil {

@@ -120,7 +120,7 @@ func Connect(_ context.Context, cfg Config) (*Session, error) {
 	return s, nil
 }
 
-func (s *Session) options(cfg ConnConfig) ([]nats.Option, string, error) {
+func (s *Session) options(cfg Config) ([]nats.Option, string, error) {
 	log := s.log
 	opts := []nats.Option{
 		nats.Name(cfg.Name),

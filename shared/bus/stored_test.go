@@ -37,7 +37,7 @@ func serveForeign(t *testing.T) string {
 func TestHas(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
-	c := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
+	c := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, Server: s})
 	p, err := bus.NewPublisher(c, 8)
 	if err != nil {
 		t.Fatal(err)
@@ -48,14 +48,14 @@ func TestHas(t *testing.T) {
 			t.Fatal(err)
 		}
 		for subject, want := range map[string]bool{taken: true, other: false} {
-			if has, err := c.Has(t.Context(), bus.StreamDeliveries, subject); err != nil || has != want {
+			if has, err := c.Contains(t.Context(), bus.StreamDeliveries, subject); err != nil || has != want {
 				t.Errorf("%s: %v %v", subject, has, err)
 			}
 		}
 	}
-	foreign := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, URL: serveForeign(t)})
+	foreign := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, URL: serveForeign(t)})
 	bustest.Eventually(t, "connection", foreign.Connected)
-	if has, err := foreign.Has(t.Context(), bus.StreamDeliveries, taken); err == nil || has {
+	if has, err := foreign.Contains(t.Context(), bus.StreamDeliveries, taken); err == nil || has {
 		t.Errorf("without the stream: %v %v", has, err)
 	}
 }
@@ -63,7 +63,7 @@ func TestHas(t *testing.T) {
 func TestStoredAndDelete(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
-	c := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
+	c := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, Server: s})
 	p, err := bus.NewPublisher(c, 8)
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +78,7 @@ func TestStoredAndDelete(t *testing.T) {
 	}
 	read := func(limit int) string {
 		t.Helper()
-		msgs, err := c.Stored(t.Context(), bus.StreamCI, limit)
+		msgs, err := c.Read(t.Context(), bus.StreamCI, 1, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestStoredAndDelete(t *testing.T) {
 		t.Errorf("at the limit: %s", got)
 	}
 	for from, want := range map[uint64]int{0: 6, 1: 6, 5: 2, 6: 1, 7: 0} {
-		msgs, err := c.StoredFrom(t.Context(), bus.StreamCI, from, 10)
+		msgs, err := c.Read(t.Context(), bus.StreamCI, from, 10)
 		if err != nil || len(msgs) != want || want > 0 && msgs[want-1].Seq != 6 {
 			t.Errorf("from %d: %v %v", from, msgs, err)
 		}
@@ -142,7 +142,7 @@ func TestFollowOfASlowHandle(t *testing.T) {
 func followSlowly(t *testing.T, ahead int) {
 	s, _ := serve(t, bustest.OpenDir(t))
 	var log logged
-	c, err := bus.Connect(t.Context(), bus.ConnConfig{Name: "k", Role: bus.RoleKubewatch, Server: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	c, err := bus.Connect(t.Context(), bus.Config{Name: "k", Role: bus.RoleKubewatch, Server: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,8 +157,8 @@ func followSlowly(t *testing.T, ahead int) {
 	began, next := 0, 0
 	ctx, done := context.WithCancel(t.Context())
 	defer done()
-	err = bus.Follow(ctx, c, bus.FollowConfig{
-		Stream: bus.StreamKubernetes, Ahead: ahead, Logger: quiet(), Began: func(uint64) { began++ },
+	err = bustest.Follow(ctx, c, bus.FollowConfig{
+		Stream: bus.StreamKubernetes, Ahead: ahead, Logger: quiet(), Started: func(uint64) { began++ },
 	}, func(m bus.Message) error {
 		if want := strconv.Itoa(next); string(m.Data) != want {
 			return fmt.Errorf("%s, not %s", m.Data, want)
@@ -180,9 +180,9 @@ func followSlowly(t *testing.T, ahead int) {
 }
 
 func TestStoredSaysWhatIsWrong(t *testing.T) {
-	c := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, URL: serveForeign(t)})
+	c := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, URL: serveForeign(t)})
 	bustest.Eventually(t, "connection", c.Connected)
-	if _, err := c.Stored(t.Context(), bus.StreamCI, 10); !errors.Is(err, nats.ErrNoResponders) || !strings.Contains(err.Error(), "read stream CI: the bus answered 503") {
+	if _, err := c.Read(t.Context(), bus.StreamCI, 1, 10); !errors.Is(err, nats.ErrNoResponders) || !strings.Contains(err.Error(), "read stream CI: the bus answered 503") {
 		t.Errorf("without a stream: %v", err)
 	}
 	if err := c.Delete(t.Context(), bus.StreamCI, 1); err == nil || !strings.Contains(err.Error(), "stream not found") {
@@ -190,21 +190,21 @@ func TestStoredSaysWhatIsWrong(t *testing.T) {
 	}
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
-	denied := connect(t, bus.ConnConfig{Name: "i", Role: bus.RoleIngest, Server: s})
-	if _, err := denied.Stored(t.Context(), bus.StreamAlerts, 10); !errors.Is(err, bus.ErrDenied) {
+	denied := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, Server: s})
+	if _, err := denied.Read(t.Context(), bus.StreamAlerts, 1, 10); !errors.Is(err, bus.ErrDenied) {
 		t.Errorf("without permission: %v", err)
 	}
-	if _, err := denied.Has(t.Context(), bus.StreamNotices, "notices.llm"); !errors.Is(err, bus.ErrDenied) {
+	if _, err := denied.Contains(t.Context(), bus.StreamNotices, "notices.llm"); !errors.Is(err, bus.ErrDenied) {
 		t.Errorf("without permission: %v", err)
 	}
 	if err := denied.Delete(t.Context(), bus.StreamAlerts, 1); !errors.Is(err, bus.ErrDenied) {
 		t.Errorf("without permission: %v", err)
 	}
 	denied.Close()
-	if _, err := denied.Stored(t.Context(), bus.StreamCI, 10); !errors.Is(err, bus.ErrAway) {
+	if _, err := denied.Read(t.Context(), bus.StreamCI, 1, 10); !errors.Is(err, bus.ErrUnreachable) {
 		t.Errorf("without a connection: %v", err)
 	}
-	if err := denied.Delete(t.Context(), bus.StreamCI, 1); !errors.Is(err, bus.ErrAway) {
+	if err := denied.Delete(t.Context(), bus.StreamCI, 1); !errors.Is(err, bus.ErrUnreachable) {
 		t.Errorf("without a connection: %v", err)
 	}
 }
@@ -212,7 +212,7 @@ func TestStoredSaysWhatIsWrong(t *testing.T) {
 // TestProvisionWidensTheStreamOfResults has a stream with one message a
 // subject, which is how CI was once made, and in use.
 func TestProvisionWidensTheStreamOfResults(t *testing.T) {
-	c := connect(t, bus.ConnConfig{Name: "p", Role: bus.RoleIngest, URL: serveForeign(t)})
+	c := connect(t, bus.Config{Name: "p", Role: bus.RoleIngest, URL: serveForeign(t)})
 	bustest.Eventually(t, "connection", c.Connected)
 	publish := func(data string) {
 		t.Helper()
@@ -242,7 +242,7 @@ func TestProvisionWidensTheStreamOfResults(t *testing.T) {
 	if info.Config.MaxMsgsPerSubject != -1 || info.Config.MaxMsgs != 20 || info.State.Msgs != 2 {
 		t.Errorf("%d a subject, %d in all, %d stored", info.Config.MaxMsgsPerSubject, info.Config.MaxMsgs, info.State.Msgs)
 	}
-	msgs, err := c.Stored(t.Context(), bus.StreamCI, 10)
+	msgs, err := c.Read(t.Context(), bus.StreamCI, 1, 10)
 	if err != nil || len(msgs) != 2 || string(msgs[0].Data) != "2" || string(msgs[1].Data) != "3" {
 		t.Errorf("%v %v", msgs, err)
 	}
@@ -252,12 +252,12 @@ func TestProvisionWidensTheStreamOfResults(t *testing.T) {
 // others listen. That is told from what a stream has published again.
 func TestRepublishedAlone(t *testing.T) {
 	s, _ := serve(t, bustest.OpenDir(t))
-	p, err := bus.NewPublisher(connect(t, bus.ConnConfig{Name: "d", Role: bus.RoleDetector, Server: s}), 8)
+	p, err := bus.NewPublisher(connect(t, bus.Config{Name: "d", Role: bus.RoleDetector, Server: s}), 8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listens := connect(t, bus.ConnConfig{Name: "b", Role: bus.RoleDashboard, Server: s})
-	asks := connect(t, bus.ConnConfig{Name: "b", Role: bus.RoleDashboard, Server: s})
+	listens := connect(t, bus.Config{Name: "b", Role: bus.RoleDashboard, Server: s})
+	asks := connect(t, bus.Config{Name: "b", Role: bus.RoleDashboard, Server: s})
 	live, err := listens.NC.SubscribeSync(bus.AllLiveAlerts)
 	if err != nil || listens.NC.Flush() != nil {
 		t.Fatal(err)

@@ -40,16 +40,16 @@ func TestTLS(t *testing.T) {
 	ours, others := bustest.TLS(t), bustest.TLS(t)
 	open, strict := serveTLS(t, ours, false), serveTLS(t, ours, true)
 	for name, c := range map[string]struct {
-		cfg bus.ConnConfig
+		cfg bus.Config
 		in  bool
 	}{
-		"trusted":                       {bus.ConnConfig{URL: open, CA: ours.CA}, true},
-		"asked for a certificate":       {bus.ConnConfig{URL: strict, CA: ours.CA, Cert: ours.Cert, Key: ours.Key}, true},
-		"nobody vouches":                {bus.ConnConfig{URL: open}, false},
-		"another vouches":               {bus.ConnConfig{URL: open, CA: others.CA}, false},
-		"no certificate to show":        {bus.ConnConfig{URL: strict, CA: ours.CA}, false},
-		"a certificate of another":      {bus.ConnConfig{URL: strict, CA: ours.CA, Cert: others.Cert, Key: others.Key}, false},
-		"a server without TLS, with CA": {bus.ConnConfig{URL: serveForeign(t), CA: ours.CA}, false},
+		"trusted":                       {bus.Config{URL: open, CA: ours.CA}, true},
+		"asked for a certificate":       {bus.Config{URL: strict, CA: ours.CA, Cert: ours.Cert, Key: ours.Key}, true},
+		"nobody vouches":                {bus.Config{URL: open}, false},
+		"another vouches":               {bus.Config{URL: open, CA: others.CA}, false},
+		"no certificate to show":        {bus.Config{URL: strict, CA: ours.CA}, false},
+		"a certificate of another":      {bus.Config{URL: strict, CA: ours.CA, Cert: others.Cert, Key: others.Key}, false},
+		"a server without TLS, with CA": {bus.Config{URL: serveForeign(t), CA: ours.CA}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.cfg.Name, c.cfg.Role = name, bus.RoleGateway
@@ -79,7 +79,7 @@ func TestTLSFiles(t *testing.T) {
 	if err := os.WriteFile(garbage, []byte("garbage"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for want, cfg := range map[string]bus.ConnConfig{
+	for want, cfg := range map[string]bus.Config{
 		"TOCSIN_NATS_CA: open":  {CA: filepath.Join(dir, "missing")},
 		"holds no certificate":  {CA: garbage},
 		"TOCSIN_NATS_KEY: tls:": {Cert: files.Cert, Key: garbage},

@@ -93,7 +93,7 @@ func TestAServerThatVanishes(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	followed := make(chan error, 1)
 	go func() {
-		followed <- bus.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: quiet()}, h.hear)
+		followed <- bustest.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: quiet()}, h.hear)
 	}()
 	other := rig.Config(bus.RoleDetector)
 	other.Name, other.URL = "speaker", rig.URLOf(1)

@@ -72,7 +72,7 @@ func collect(t *testing.T, c *bus.Session, n int) []query.Health {
 	var all []query.Health
 	bustest.Eventually(t, fmt.Sprintf("answers of %d services", n), func() bool {
 		var err error
-		if all, err = presence.Collect(t.Context(), c, moment); err != nil && !errors.Is(err, bus.ErrAway) {
+		if all, err = presence.Collect(t.Context(), c, moment); err != nil && !errors.Is(err, bus.ErrUnreachable) {
 			t.Fatal(err)
 		}
 		return len(all) == n
@@ -157,7 +157,7 @@ func TestAnswersAgain(t *testing.T) {
 	intake, desk := connect(t, b, bus.RoleIngest), connect(t, b, bus.RoleGateway)
 	cfg := presence.Identify("ingest", "v1", bustest.Quiet())
 	begin(t, intake, cfg, func() query.Health { return query.Health{OK: true} })
-	if _, err := presence.Collect(t.Context(), desk, moment); !errors.Is(err, bus.ErrAway) {
+	if _, err := presence.Collect(t.Context(), desk, moment); !errors.Is(err, bus.ErrUnreachable) {
 		t.Fatalf("without a bus: %v", err)
 	}
 	for range 2 {

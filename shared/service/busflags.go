@@ -25,8 +25,8 @@ func (f BusFlags) External() bool { return f.NATSURL != "" }
 
 // Bus returns how a service in a process of its own connects to the bus. The service sets
 // Role and Name.
-func (e Env) Bus(f BusFlags) bus.ConnConfig {
-	return bus.ConnConfig{
+func (e Env) Bus(f BusFlags) bus.Config {
+	return bus.Config{
 		Dir: statedir.At(e.StateDir), URL: f.NATSURL, Creds: f.NATSCreds,
 		CA: f.NATSCA, Cert: f.NATSCert, Key: f.NATSKey, Logger: e.Logger,
 	}

@@ -37,7 +37,7 @@ const (
 // measured is an intake in this process, and its bus.
 type measured struct {
 	server *embedded.Server
-	conn   *bus.Conn
+	conn   *bus.Session
 	url    string
 	client *http.Client
 }
@@ -59,7 +59,7 @@ func withIntake(ctx context.Context, f func(context.Context, measured) ([]figure
 		return nil, err
 	}
 	defer server.Close()
-	conn, err := bus.Connect(ctx, bus.ConnConfig{Name: "bench", Role: bus.RoleIngest, Server: server, Logger: quiet})
+	conn, err := bus.Connect(ctx, bus.Config{Name: "bench", Role: bus.RoleIngest, Server: server, Logger: quiet})
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func withIntake(ctx context.Context, f func(context.Context, measured) ([]figure
 	serving, stop := context.WithCancel(ctx)
 	cfg := ingest.Flags{AddrFlag: ingest.AddrFlag{IngestAddr: "127.0.0.1:0"}}.Config(false, prometheus.NewRegistry())
 	url := make(chan string, 1)
-	cfg.Bus, cfg.Logger, cfg.Ready = bus.ConnConfig{Server: server}, quiet, func(at ingest.Listening) { url <- at.Intake }
+	cfg.Bus, cfg.Logger, cfg.Ready = bus.Config{Server: server}, quiet, func(at ingest.Listening) { url <- at.Intake }
 	var group errgroup.Group
 	group.Go(func() error { return ingest.Run(serving, cfg) })
 	defer func() { stop(); err = errors.Join(err, group.Wait()) }()
@@ -136,7 +136,7 @@ func rate(n int, f func() error) (float64, error) {
 // stored returns the message that the intake wrote for one batch.
 func stored(ctx context.Context, server *embedded.Server) (*nats.Msg, error) {
 	quiet := slog.New(slog.DiscardHandler)
-	conn, err := bus.Connect(ctx, bus.ConnConfig{Name: "bench reader", Role: bus.RoleDetector, Server: server, Logger: quiet})
+	conn, err := bus.Connect(ctx, bus.Config{Name: "bench reader", Role: bus.RoleDetector, Server: server, Logger: quiet})
 	if err != nil {
 		return nil, err
 	}
@@ -144,12 +144,11 @@ func stored(ctx context.Context, server *embedded.Server) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var first *nats.Msg
-	err = bus.Follow(ctx, conn, bus.FollowConfig{Stream: bus.StreamTelemetry, Logger: quiet}, func(m bus.Message) error {
+	err = conn.Follow(ctx, bus.FollowConfig{Stream: bus.StreamTelemetry, Logger: quiet}, func(m bus.Message) error {
 		first = &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}
-		cancel()
-		return nil
+		return bus.ErrStop
 	})
-	if err == nil && first == nil {
+	if first == nil && errors.Is(err, context.DeadlineExceeded) {
 		err = errors.New("the intake has written nothing")
 	}
 	return first, err

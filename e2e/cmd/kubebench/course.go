@@ -238,18 +238,19 @@ func (c *course) follow(sub *subscriber) {
 
 // lookUp notes when the bus had stored the events, after all of them have arrived.
 func (s *stage) lookUp(ctx context.Context, c *course) error {
-	err := bus.ReadStored(ctx, s.conn, bus.FollowConfig{
+	err := s.conn.ReadToEnd(ctx, bus.FollowConfig{
 		Stream: bus.StreamKubernetes, Subjects: []string{bus.KubernetesFilter{Cluster: clusterName}.Events()},
 		HeadersOnly: true, Logger: slog.New(slog.DiscardHandler),
-	}, func(m bus.Message) {
+	}, func(m bus.Message) error {
 		// <uid of the cluster>/<uid of the event>/<resource version>
 		id := strings.Split(m.Header.Get(jetstream.MsgIDHeader), "/")
 		if len(id) != 3 {
-			return
+			return nil
 		}
 		if i, ours := c.uids[id[1]]; ours {
 			c.stored.pass(i, m.Time)
 		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("read the stream: %w", err)

@@ -38,7 +38,7 @@ func (s *stage) lastOf(ctx context.Context, pod *corev1.Pod) error {
 	}
 	var last error
 	if !harness.Poll(ctx, arrival, func() bool {
-		m, found, err := s.conn.Last(ctx, bus.StreamKubernetes, bus.KubernetesFilter{Cluster: clusterName}.Faults())
+		m, found, err := s.conn.Newest(ctx, bus.StreamKubernetes, bus.KubernetesFilter{Cluster: clusterName}.Faults())
 		last = err
 		return found && strings.Contains(string(m.Data), pod.Name)
 	}) {

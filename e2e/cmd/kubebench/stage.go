@@ -42,7 +42,7 @@ type stage struct {
 	cluster   *kube.Server
 	client    kubernetes.Interface // in protobuf, without a rate limit
 	bus       *harness.Bus
-	conn      *bus.Conn // reads the stream afterwards
+	conn      *bus.Session // reads the stream afterwards
 	health    string
 	kubewatch *harness.Process // nil while it is stopped
 	runs      int
@@ -86,7 +86,7 @@ func (s *stage) open(ctx context.Context, dir string) (err error) {
 	if s.bus, err = harness.Up(ctx, s.bin, filepath.Join(dir, "state")); err != nil {
 		return err
 	}
-	s.conn, err = bus.Connect(ctx, bus.ConnConfig{
+	s.conn, err = bus.Connect(ctx, bus.Config{
 		Name: "kubebench", Role: bus.RoleGateway, Dir: statedir.At(s.bus.StateDir), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -157,7 +157,7 @@ func (s *stage) probe(ctx context.Context) error {
 		if _, err := s.cluster.Event(ctx, namespace, about, corev1.EventTypeNormal, "Probe", "is anybody there?"); err != nil {
 			return err
 		}
-		m, found, err := s.conn.Last(ctx, bus.StreamKubernetes, bus.KubernetesFilter{Cluster: clusterName, Kind: "Probe"}.Events())
+		m, found, err := s.conn.Newest(ctx, bus.StreamKubernetes, bus.KubernetesFilter{Cluster: clusterName, Kind: "Probe"}.Events())
 		if err != nil {
 			return fmt.Errorf("wait for the kubewatch: %w", err)
 		}

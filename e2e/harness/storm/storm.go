@@ -64,7 +64,7 @@ type Result struct {
 
 // Run sends a storm and waits until its alerts count every request.
 func Run(ctx context.Context, b *harness.Bus, cfg Config) (Result, error) {
-	conn, err := bus.Connect(ctx, bus.ConnConfig{
+	conn, err := bus.Connect(ctx, bus.Config{
 		Name: "storm", Role: bus.RoleGateway, Dir: statedir.At(b.StateDir), Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -76,7 +76,11 @@ func Run(ctx context.Context, b *harness.Bus, cfg Config) (Result, error) {
 	defer stop()
 	group, reading := errgroup.WithContext(reading)
 	group.Go(func() error {
-		return bus.Follow(reading, conn, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: slog.New(slog.DiscardHandler)}, w.take)
+		err := conn.Follow(reading, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: slog.New(slog.DiscardHandler)}, w.take)
+		if reading.Err() != nil {
+			return nil
+		}
+		return err
 	})
 	p := &poster{client: &http.Client{Timeout: patience}, url: b.IngestURL + "/v1/events"}
 	r, accepted, err := p.storm(ctx, cfg)

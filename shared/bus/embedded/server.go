@@ -167,7 +167,7 @@ func splitAddr(addr string) (host string, port int, err error) {
 }
 
 func (s *Server) provision(ctx context.Context) error {
-	c, err := bus.Connect(ctx, bus.ConnConfig{Name: "tocsin provisioner", Server: s, Role: bus.RoleProvisioner, Logger: s.log})
+	c, err := bus.Connect(ctx, bus.Config{Name: "tocsin provisioner", Server: s, Role: bus.RoleProvisioner, Logger: s.log})
 	if err != nil {
 		return err
 	}
