@@ -79,7 +79,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	cfg.beyond = httpguard.Beyond(l.Addr())
+	cfg.beyond = httpguard.Exposed(l.Addr())
 	g, ctx := errgroup.WithContext(ctx)
 	// The rest stops after the readers got the last alerts.
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -94,7 +94,7 @@ func Run(ctx context.Context, cfg Config) error {
 	g.Go(func() error {
 		return httpserve.Serve(life, l, httpserve.NewServer(h, cfg.Logger), cfg.Logger)
 	})
-	url := "http://" + httpguard.Reachable(l.Addr())
+	url := "http://" + httpguard.DialAddress(l.Addr())
 	cfg.Logger.Info("the dashboard listens", "url", url)
 	if cfg.Ready != nil {
 		cfg.Ready(url)

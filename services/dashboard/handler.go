@@ -45,10 +45,10 @@ func newHandler(life context.Context, cfg Config) (*handler, error) {
 	}
 	policy := httpguard.Policy{AllowedHosts: cfg.AllowedHosts}
 	h := &handler{
-		policy: policy.ListeningOn(cfg.Addr), signIns: newSignIns(), browser: cfg.Browser, version: cfg.Version,
+		policy: policy.WithListener(cfg.Addr), signIns: newSignIns(), browser: cfg.Browser, version: cfg.Version,
 		page: page, metrics: newMetrics(cfg.Registry), log: cfg.Logger, life: life, readers: make(chan struct{}, maxReaders),
 	}
-	h.access = httpguard.Access{Token: cfg.Token, Beyond: cfg.beyond, Proxy: cfg.Proxy, SignedIn: h.signedIn}
+	h.access = httpguard.Access{Token: cfg.Token, Exposed: cfg.beyond, Proxy: cfg.Proxy, SignedIn: h.signedIn}
 	mask := redact.New()
 	h.hub = fanout.New(cfg.kept, func(alerts int) {
 		h.metrics.dropped.Add(float64(alerts))

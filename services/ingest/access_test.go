@@ -11,7 +11,7 @@ import (
 // health checks do not; the latter then give no reasons.
 func TestReadsBeyondLoopback(t *testing.T) {
 	const bearer = "Authorization"
-	beyond := func(c *Config) { withToken(c); c.beyond = true }
+	exposed := func(c *Config) { withToken(c); c.exposed = true }
 	named := func(c *Config) { withToken(c); c.AllowedHosts = []string{"tocsin.example"} }
 	unset := func(c *Config) { c.AllowedHosts = []string{"tocsin.example"} }
 	away := errors.New("stream TELEMETRY does not exist")
@@ -27,15 +27,15 @@ func TestReadsBeyondLoopback(t *testing.T) {
 		{name: "by another name", path: pathMetrics, header: []string{"Host", "tocsin.example"}, change: named, status: 401, says: "a token is required"},
 		{name: "by another name, with it", path: pathMetrics, header: []string{"Host", "tocsin.example", bearer, "Bearer s3cret"}, change: named, status: 200},
 		{name: "by another name, and none is set", path: pathMetrics, header: []string{"Host", "tocsin.example"}, change: unset, status: 401, says: "set TOCSIN_TOKEN"},
-		{name: "beyond", path: pathMetrics, change: beyond, status: 401, says: "a token is required"},
-		{name: "beyond, a wrong one", path: pathMetrics, header: []string{bearer, "Bearer s3cre"}, change: beyond, status: 401, says: `"error":"the token is not valid"`},
-		{name: "beyond, with it", path: pathMetrics, header: []string{bearer, "Bearer s3cret"}, change: beyond, status: 200},
-		{name: "health beyond", path: pathHealth, change: beyond, status: 200},
-		{name: "ready beyond", path: pathReady, change: beyond, status: 200},
-		{name: "not ready beyond", path: pathReady, change: beyond, err: away, status: 503, says: `{"ok":false}`, not: "TELEMETRY"},
-		{name: "not ready beyond, with the token", path: pathReady, header: []string{bearer, "Bearer s3cret"}, change: beyond, err: away, status: 503, says: "TELEMETRY"},
+		{name: "beyond", path: pathMetrics, change: exposed, status: 401, says: "a token is required"},
+		{name: "beyond, a wrong one", path: pathMetrics, header: []string{bearer, "Bearer s3cre"}, change: exposed, status: 401, says: `"error":"the token is not valid"`},
+		{name: "beyond, with it", path: pathMetrics, header: []string{bearer, "Bearer s3cret"}, change: exposed, status: 200},
+		{name: "health beyond", path: pathHealth, change: exposed, status: 200},
+		{name: "ready beyond", path: pathReady, change: exposed, status: 200},
+		{name: "not ready beyond", path: pathReady, change: exposed, err: away, status: 503, says: `{"ok":false}`, not: "TELEMETRY"},
+		{name: "not ready beyond, with the token", path: pathReady, header: []string{bearer, "Bearer s3cret"}, change: exposed, err: away, status: 503, says: "TELEMETRY"},
 		{name: "not ready on this machine", path: pathReady, change: withToken, err: away, status: 503, says: "TELEMETRY"},
-		{name: "the script beyond", path: pathScript, change: beyond, status: 0, not: "token is required"},
+		{name: "the script beyond", path: pathScript, change: exposed, status: 0, not: "token is required"},
 	} {
 		w := answerOf(testHandler(&fakeSink{notReady: c.err}, c.change), ask("GET", c.path, nil, c.header...))
 		if c.status != 0 && w.Code != c.status || c.status == 0 && w.Code == http.StatusUnauthorized {

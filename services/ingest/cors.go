@@ -36,11 +36,11 @@ func (h *handler) allowOrigin(header http.Header, r *http.Request, route *httpse
 	if route == nil || !route.CORS {
 		return
 	}
-	switch h.policy.Origin(r) {
-	case httpguard.LoopbackOrigin, httpguard.Configured:
+	switch h.policy.PageKind(r) {
+	case httpguard.LoopbackPage, httpguard.ConfiguredPage:
 		header.Set("Access-Control-Allow-Origin", r.Header.Get("Origin"))
 		header.Set("Access-Control-Expose-Headers", "Retry-After")
 		header.Set("Vary", "Origin")
-	case httpguard.None, httpguard.Own, httpguard.Foreign:
+	case httpguard.NoPage, httpguard.OwnPage, httpguard.ForeignPage:
 	}
 }

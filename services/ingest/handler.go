@@ -37,8 +37,8 @@ type handler struct {
 func newHandler(cfg Config, s sink) *handler {
 	policy := httpguard.Policy{AllowedHosts: cfg.AllowedHosts, AllowedOrigins: cfg.AllowedOrigins}
 	h := &handler{
-		policy:       policy.ListeningOn(cfg.Addr).ListeningOn(cfg.OTLPAddr),
-		access:       httpguard.Access{Token: cfg.Token, Beyond: cfg.beyond, Proxy: cfg.Proxy},
+		policy:       policy.WithListener(cfg.Addr).WithListener(cfg.OTLPAddr),
+		access:       httpguard.Access{Token: cfg.Token, Exposed: cfg.exposed, Proxy: cfg.Proxy},
 		secrets:      webhookSecrets{cfg.GitHubWebhookSecret, cfg.GitLabSecretToken, cfg.GitLabSigningToken},
 		sink:         s,
 		masker:       cfg.Masker,

@@ -80,8 +80,8 @@ type Config struct {
 	// be nil.
 	Accepted func()
 
-	// beyond reports whether other machines can reach a listener.
-	beyond bool
+	// exposed reports whether other machines can reach a listener.
+	exposed bool
 }
 
 // Listening is the URLs of the listeners; OTLP is empty if there is none.
@@ -99,7 +99,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	cfg.beyond = httpguard.Beyond(intake.Addr(), addrOf(otlp))
+	cfg.exposed = httpguard.Exposed(intake.Addr(), addrOf(otlp))
 	sink := newBusSink(cfg)
 	h := newHandler(cfg, sink)
 	h.metrics.watch(h.inFlight, sink)
@@ -164,7 +164,7 @@ func urlOf(l net.Listener) string {
 	if l == nil {
 		return ""
 	}
-	return "http://" + httpguard.Reachable(l.Addr())
+	return "http://" + httpguard.DialAddress(l.Addr())
 }
 
 func addrOf(l net.Listener) net.Addr {

@@ -29,8 +29,8 @@ func TestEveryRoute(t *testing.T) {
 		{name: "a configured page", header: []string{"Origin", "https://app.example"}},
 		{name: "an embedding page", header: []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}},
 		{name: "no token", change: withToken},
-		{name: "no token, beyond loopback", change: func(c *Config) { withToken(c); c.beyond = true }},
-		{name: "the token", header: []string{"Authorization", "Bearer s3cret"}, change: func(c *Config) { withToken(c); c.beyond = true }},
+		{name: "no token, beyond loopback", change: func(c *Config) { withToken(c); c.exposed = true }},
+		{name: "the token", header: []string{"Authorization", "Bearer s3cret"}, change: func(c *Config) { withToken(c); c.exposed = true }},
 	}
 	var answers []string              // in the order in which they first came
 	requests := map[string][]string{} // by answer

@@ -118,7 +118,7 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (at statedir.Run
 	if !c.External() {
 		server, err := embedded.Start(ctx, embedded.Config{
 			Dir: dir, Addr: c.NATSAddr, WSAddr: c.NATSWSAddr, SyncAlways: c.SyncAlways, Logger: env.Logger,
-			WSGuard: httpguard.Policy{AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins}.ListeningOn(c.NATSWSAddr).CheckTrusted,
+			WSGuard: httpguard.Policy{AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins}.WithListener(c.NATSWSAddr).CheckTrusted,
 		})
 		if err != nil && ctx.Err() != nil {
 			env.Logger.Info("stopped during the start", "error", err)

@@ -14,8 +14,8 @@ import (
 var (
 	ErrNoToken    = errors.New("a token is required: send Authorization: Bearer with the value of TOCSIN_TOKEN")
 	ErrWrongToken = errors.New("the token is not valid")
-	// ErrUnset is returned when a request needs a token and none is configured.
-	ErrUnset = errors.New("a token is required, and none is set: set TOCSIN_TOKEN, then send Authorization: Bearer with its value")
+	// ErrTokenUnset is returned when a request needs a token and none is configured.
+	ErrTokenUnset = errors.New("a token is required, and none is set: set TOCSIN_TOKEN, then send Authorization: Bearer with its value")
 )
 
 // CheckToken returns nil if a request has the token as Authorization: Bearer or no token
@@ -30,23 +30,23 @@ func CheckToken(r *http.Request, token string) error {
 	return ErrWrongToken
 }
 
-// Access decides who may read from and write to a listener. On this machine everybody may
-// read; a request from elsewhere needs a proof.
+// Access decides who may read from and write to a listener. Everybody on this machine may
+// read; a request from elsewhere needs a proof: the token, a signed-in proxy user or a cookie.
 type Access struct {
-	// Token proves a request that has it as Authorization: Bearer. It may be empty.
+	// Token is a proof if a request has it as Authorization: Bearer. It may be empty.
 	Token string
-	// Beyond reports whether other machines can reach the listener.
-	Beyond bool
-	// Proxy is a proxy whose users are proven.
+	// Exposed reports whether other machines can reach the listener.
+	Exposed bool
+	// Proxy is a proxy that has authenticated its users.
 	Proxy Proxy
 	// SignedIn reports whether a request has the cookie of a sign-in. It may be nil.
 	SignedIn func(*http.Request) bool
 }
 
-// Guarded reports whether a request needs a proof to read: the listener is not on
+// NeedsProof reports whether a request needs a proof to read: the listener is not on
 // loopback, or the request's Host is not.
-func (a Access) Guarded(r *http.Request) bool {
-	if a.Beyond {
+func (a Access) NeedsProof(r *http.Request) bool {
+	if a.Exposed {
 		return true
 	}
 	h, ok := parseHost(r.Host)
@@ -55,36 +55,36 @@ func (a Access) Guarded(r *http.Request) bool {
 
 // CheckRead returns why a request may not read, or nil.
 func (a Access) CheckRead(r *http.Request) error {
-	if !a.Guarded(r) {
+	if !a.NeedsProof(r) {
 		return nil
 	}
-	return a.prove(r)
+	return a.checkProof(r)
 }
 
 // CheckWrite returns why a request may not write, or nil. If a token is configured, writes
 // from this machine need a proof too.
 func (a Access) CheckWrite(r *http.Request) error {
-	if a.Token == "" && !a.Guarded(r) {
+	if a.Token == "" && !a.NeedsProof(r) {
 		return nil
 	}
-	return a.prove(r)
+	return a.checkProof(r)
 }
 
-func (a Access) prove(r *http.Request) error {
+func (a Access) checkProof(r *http.Request) error {
 	switch {
 	case a.Proxy.User(r) != "":
 		return nil
 	case a.SignedIn != nil && a.SignedIn(r):
 		return nil
 	case a.Token == "":
-		return ErrUnset
+		return ErrTokenUnset
 	}
 	return CheckToken(r, a.Token)
 }
 
-// Beyond reports whether other machines can reach a listener at one of the addresses. A
+// Exposed reports whether other machines can reach a listener at one of the addresses. A
 // nil address is ignored.
-func Beyond(addrs ...net.Addr) bool {
+func Exposed(addrs ...net.Addr) bool {
 	return slices.ContainsFunc(addrs, func(addr net.Addr) bool {
 		if addr == nil {
 			return false
@@ -136,7 +136,7 @@ func (n *Network) UnmarshalText(text []byte) error {
 	}
 	prefix, err := netip.ParsePrefix(string(text))
 	if err != nil {
-		return fmt.Errorf("%q must be an address or a network, such as 10.0.0.5 or 10.0.0.0/8", shown(string(text)))
+		return fmt.Errorf("%q must be an address or a network, such as 10.0.0.5 or 10.0.0.0/8", displayed(string(text)))
 	}
 	n.Prefix = prefix.Masked()
 	return nil

@@ -22,9 +22,9 @@ func TestAccess(t *testing.T) {
 	proxy := httpguard.Proxy{Networks: []httpguard.Network{network(t, "192.0.2.1")}}
 	open := httpguard.Access{}
 	token := httpguard.Access{Token: "s3cret", Proxy: proxy}
-	beyond := httpguard.Access{Token: "s3cret", Beyond: true, Proxy: proxy, SignedIn: func(r *http.Request) bool { return r.Header.Get("Cookie") == "known" }}
+	beyond := httpguard.Access{Token: "s3cret", Exposed: true, Proxy: proxy, SignedIn: func(r *http.Request) bool { return r.Header.Get("Cookie") == "known" }}
 	const here, there = "localhost:7480", "tocsin.example:7480"
-	none, wrong, unset := httpguard.ErrNoToken, httpguard.ErrWrongToken, httpguard.ErrUnset
+	none, wrong, unset := httpguard.ErrNoToken, httpguard.ErrWrongToken, httpguard.ErrTokenUnset
 	for _, c := range []struct {
 		name        string
 		access      httpguard.Access
@@ -103,7 +103,7 @@ func TestBeyond(t *testing.T) {
 		{[]net.Addr{at("0.0.0.0")}, true}, {[]net.Addr{at("::")}, true}, {[]net.Addr{at("127.0.0.1"), at("192.0.2.1")}, true},
 		{[]net.Addr{&net.UnixAddr{}}, true},
 	} {
-		if got := httpguard.Beyond(c.addrs...); got != c.want {
+		if got := httpguard.Exposed(c.addrs...); got != c.want {
 			t.Errorf("%v: %t, want %t", c.addrs, got, c.want)
 		}
 	}

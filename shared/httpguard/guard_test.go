@@ -100,7 +100,7 @@ func TestCheckHost(t *testing.T) {
 
 func TestCheckHostNamesWhatIsAllowed(t *testing.T) {
 	err := httpguard.Policy{}.CheckHost(request("GET", "evil\x1b[2J.example"))
-	const want = "host \"evil\u241b[2J.example\" is not allowed: allowed are loopback names, such as localhost and 127.0.0.1, and those in TOCSIN_ALLOWED_HOSTS"
+	const want = "host \"evil\u241b[2J.example\" is not allowed: only loopback names, such as localhost and 127.0.0.1, and those in TOCSIN_ALLOWED_HOSTS are"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -108,14 +108,14 @@ func TestCheckHostNamesWhatIsAllowed(t *testing.T) {
 
 func TestOrigin(t *testing.T) {
 	const (
-		none, own, loopback = httpguard.None, httpguard.Own, httpguard.LoopbackOrigin
-		configured, foreign = httpguard.Configured, httpguard.Foreign
+		none, own, loopback = httpguard.NoPage, httpguard.OwnPage, httpguard.LoopbackPage
+		configured, foreign = httpguard.ConfiguredPage, httpguard.ForeignPage
 	)
 	for _, c := range []struct {
 		name   string
 		host   string
 		header []string
-		want   httpguard.Origin
+		want   httpguard.PageKind
 	}{
 		{"a program", "localhost:7400", nil, none},
 		{"own page", "localhost:7400", []string{"Origin", "http://localhost:7400"}, own},
@@ -156,7 +156,7 @@ func TestOrigin(t *testing.T) {
 		{"own page without Origin", "localhost:7400", []string{"Sec-Fetch-Site", "same-origin"}, none},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := policy.Origin(request("GET", c.host, c.header...)); got != c.want {
+			if got := policy.PageKind(request("GET", c.host, c.header...)); got != c.want {
 				t.Errorf("got %d, want %d", got, c.want)
 			}
 		})
@@ -166,36 +166,36 @@ func TestOrigin(t *testing.T) {
 func TestOriginPatterns(t *testing.T) {
 	for _, c := range []struct {
 		pattern, origin string
-		want            httpguard.Origin
+		want            httpguard.PageKind
 	}{
-		{"https://*.example.com", "https://shop.example.com", httpguard.Configured},
-		{"https://*.example.com", "https://a.b.example.com:443", httpguard.Configured},
-		{"https://*.example.com", "https://SHOP.example.com", httpguard.Configured},
-		{"https://*.example.com", "https://example.com", httpguard.Foreign},
-		{"https://*.example.com", "https://evilexample.com", httpguard.Foreign},
-		{"https://*.example.com", "https://example.com.evil.test", httpguard.Foreign},
-		{"https://*.example.com", "http://shop.example.com", httpguard.Foreign},
-		{"https://*.example.com", "https://shop.example.com:8443", httpguard.Foreign},
-		{"https://*.example.com", "null", httpguard.Foreign},
-		{"https://*.example.com:8443", "https://shop.example.com:8443", httpguard.Configured},
-		{"https://*.example.com/", "https://shop.example.com", httpguard.Foreign},
-		{"https://*.", "https://shop.example.com", httpguard.Foreign},
-		{"https://*", "https://shop.example.com", httpguard.Foreign},
-		{"https://shop.*.com", "https://shop.example.com", httpguard.Foreign},
-		{"*", "https://evil.example", httpguard.Configured},
-		{"*", "chrome-extension://abcdef", httpguard.Configured},
-		{"*", "http://localhost:3000", httpguard.LoopbackOrigin},
-		{"*", "null", httpguard.Foreign},
-		{"*", "", httpguard.Foreign},
-		{"null", "null", httpguard.Foreign},
+		{"https://*.example.com", "https://shop.example.com", httpguard.ConfiguredPage},
+		{"https://*.example.com", "https://a.b.example.com:443", httpguard.ConfiguredPage},
+		{"https://*.example.com", "https://SHOP.example.com", httpguard.ConfiguredPage},
+		{"https://*.example.com", "https://example.com", httpguard.ForeignPage},
+		{"https://*.example.com", "https://evilexample.com", httpguard.ForeignPage},
+		{"https://*.example.com", "https://example.com.evil.test", httpguard.ForeignPage},
+		{"https://*.example.com", "http://shop.example.com", httpguard.ForeignPage},
+		{"https://*.example.com", "https://shop.example.com:8443", httpguard.ForeignPage},
+		{"https://*.example.com", "null", httpguard.ForeignPage},
+		{"https://*.example.com:8443", "https://shop.example.com:8443", httpguard.ConfiguredPage},
+		{"https://*.example.com/", "https://shop.example.com", httpguard.ForeignPage},
+		{"https://*.", "https://shop.example.com", httpguard.ForeignPage},
+		{"https://*", "https://shop.example.com", httpguard.ForeignPage},
+		{"https://shop.*.com", "https://shop.example.com", httpguard.ForeignPage},
+		{"*", "https://evil.example", httpguard.ConfiguredPage},
+		{"*", "chrome-extension://abcdef", httpguard.ConfiguredPage},
+		{"*", "http://localhost:3000", httpguard.LoopbackPage},
+		{"*", "null", httpguard.ForeignPage},
+		{"*", "", httpguard.ForeignPage},
+		{"null", "null", httpguard.ForeignPage},
 	} {
 		p := httpguard.Policy{AllowedOrigins: []string{c.pattern}}
 		r := request("POST", "localhost:7400", "Origin", c.origin)
-		if got := p.Origin(r); got != c.want {
+		if got := p.PageKind(r); got != c.want {
 			t.Errorf("%q allows %q: %d, want %d", c.pattern, c.origin, got, c.want)
 		}
 		want := c.origin
-		if c.want != httpguard.Foreign {
+		if c.want != httpguard.ForeignPage {
 			want = ""
 		}
 		if got := p.ForeignOrigin(r); got != want {
@@ -206,7 +206,7 @@ func TestOriginPatterns(t *testing.T) {
 
 func TestAFormOfAForeignPageIsForeign(t *testing.T) {
 	r := request("POST", "localhost", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")
-	if got := policy.Origin(r); got != httpguard.Foreign {
+	if got := policy.PageKind(r); got != httpguard.ForeignPage {
 		t.Errorf("got %d", got)
 	}
 }
@@ -244,7 +244,7 @@ func FuzzGuard(f *testing.F) {
 	f.Add("[::1]:80", "null")
 	f.Fuzz(func(t *testing.T, host, origin string) {
 		r := request("POST", host, "Origin", origin)
-		if policy.CheckTrusted(r) == nil && !policy.Origin(r).Trusted() {
+		if policy.CheckTrusted(r) == nil && !policy.PageKind(r).Trusted() {
 			t.Error("a foreign page got through")
 		}
 		if (httpguard.Policy{}).CheckHost(r) == nil && !strings.Contains(strings.ToLower(host), "localhost") &&

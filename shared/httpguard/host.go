@@ -16,7 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// Policy is what is allowed in addition to loopback, which is always allowed.
+// Policy lists the hosts and origins that are allowed. Those of loopback always are.
 type Policy struct {
 	// AllowedHosts are values of Host: a name or an address, which allows every port, or
 	// one of them with a port. There are no wildcards.
@@ -40,7 +40,7 @@ func (p Policy) CheckHost(r *http.Request) error {
 	if ok && (Loopback(got.name) || p.allowsHost(got)) {
 		return nil
 	}
-	return fmt.Errorf("host %q is not allowed: allowed are loopback names, such as localhost and 127.0.0.1, and those in TOCSIN_ALLOWED_HOSTS", shown(r.Host))
+	return fmt.Errorf("host %q is not allowed: only loopback names, such as localhost and 127.0.0.1, and those in TOCSIN_ALLOWED_HOSTS are", displayed(r.Host))
 }
 
 func (p Policy) allowsHost(got host) bool {
@@ -73,8 +73,8 @@ func Loopback(name string) bool {
 // without brackets in its shortest form, and the port or nothing.
 type host struct{ name, port string }
 
-// parseHost parses a Host. It reports false for what no sane client sends.
-func parseHost(text string) (host, bool) {
+// parseHost parses a Host header. ok is false if it is malformed.
+func parseHost(text string) (h host, ok bool) {
 	if text == "" || len(text) > maxHost {
 		return host{}, false
 	}
@@ -125,4 +125,4 @@ func isName(s string) bool {
 	return true
 }
 
-func shown(value string) string { return sanitize.Cut(sanitize.Visible(value), maxShown) }
+func displayed(value string) string { return sanitize.Cut(sanitize.Visible(value), maxShown) }

@@ -20,22 +20,22 @@ const lookupTimeout = 2 * time.Second
 // people know.
 //
 // Names below localhost depend on the resolver, so they are looked up. A name that cannot
-// be looked up is left to the listener to fail on.
+// be looked up is accepted here: listening on it fails.
 func CheckListen(ctx context.Context, setting, addr, token string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("%s %q must be host:port, such as 127.0.0.1:0", setting, shown(addr))
+		return fmt.Errorf("%s %q must be host:port, such as 127.0.0.1:0", setting, displayed(addr))
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("%s %q must have a port between 0 and 65535", setting, shown(addr))
+		return fmt.Errorf("%s %q must have a port between 0 and 65535", setting, displayed(addr))
 	}
-	if strings.TrimSpace(token) != "" || onlyHere(ctx, host) {
+	if strings.TrimSpace(token) != "" || onlyLoopback(ctx, host) {
 		return nil
 	}
-	return fmt.Errorf("%s %s can be reached from other machines: set TOCSIN_TOKEN, or listen on 127.0.0.1", setting, shown(addr))
+	return fmt.Errorf("%s %s can be reached from other machines: set TOCSIN_TOKEN, or listen on 127.0.0.1", setting, displayed(addr))
 }
 
-func onlyHere(ctx context.Context, host string) bool {
+func onlyLoopback(ctx context.Context, host string) bool {
 	if !Loopback(host) {
 		return false
 	}
@@ -51,9 +51,9 @@ func onlyHere(ctx context.Context, host string) bool {
 	return !slices.ContainsFunc(found, func(a netip.Addr) bool { return !a.Unmap().IsLoopback() })
 }
 
-// Reachable returns host:port by which this machine reaches a listener. It replaces a
+// DialAddress returns host:port by which this machine reaches a listener. It replaces a
 // wildcard address, to which one cannot connect.
-func Reachable(a net.Addr) string {
+func DialAddress(a net.Addr) string {
 	t, ok := a.(*net.TCPAddr)
 	if !ok || !t.IP.IsUnspecified() {
 		return a.String()
@@ -62,9 +62,9 @@ func Reachable(a net.Addr) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(t.Port))
 }
 
-// ListeningOn returns p with the host of a listener's own address allowed too, unless that
-// is a wildcard.
-func (p Policy) ListeningOn(addr string) Policy {
+// WithListener returns p with the host of a listener's address added to AllowedHosts, unless
+// it is a wildcard.
+func (p Policy) WithListener(addr string) Policy {
 	name, _, err := net.SplitHostPort(addr)
 	if err != nil || name == "" {
 		return p

@@ -47,7 +47,7 @@ func TestReachable(t *testing.T) {
 	for _, c := range []struct{ ip, want string }{
 		{"0.0.0.0", "127.0.0.1:9"}, {"::", "127.0.0.1:9"}, {"127.0.0.1", "127.0.0.1:9"}, {"::1", "[::1]:9"}, {"192.0.2.1", "192.0.2.1:9"},
 	} {
-		if got := httpguard.Reachable(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 9}); got != c.want {
+		if got := httpguard.DialAddress(&net.TCPAddr{IP: net.ParseIP(c.ip), Port: 9}); got != c.want {
 			t.Errorf("%s: %s, want %s", c.ip, got, c.want)
 		}
 	}
@@ -69,7 +69,7 @@ func TestListeningOn(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
 		r.Host = c.host
-		if err := (httpguard.Policy{}).ListeningOn(c.addr).CheckHost(r); (err == nil) != c.want {
+		if err := (httpguard.Policy{}).WithListener(c.addr).CheckHost(r); (err == nil) != c.want {
 			t.Errorf("listening on %s, Host %s: %v", c.addr, c.host, err)
 		}
 	}

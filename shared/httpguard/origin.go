@@ -7,62 +7,61 @@ import (
 	"strings"
 )
 
-// Origin is the kind of page that made a request.
-type Origin int
+// PageKind says which page, if any, made a request.
+type PageKind int
 
-// The origins.
+// The kinds of pages.
 const (
-	// None: the request names no page. It comes from a program, or from a person who
-	// followed a link.
-	None Origin = iota
-	// Own: a page of this listener.
-	Own
-	// LoopbackOrigin: another page of this machine.
-	LoopbackOrigin
-	// Configured: a page of an allowed origin.
-	Configured
-	// Foreign: any other page, among them sandboxed frames and files, whose origin is
+	// NoPage: the request names no page. A program made it, or a person followed a link.
+	NoPage PageKind = iota
+	// OwnPage: a page of this listener.
+	OwnPage
+	// LoopbackPage: another page of this machine.
+	LoopbackPage
+	// ConfiguredPage: a page of an allowed origin.
+	ConfiguredPage
+	// ForeignPage: any other page, among them sandboxed frames and files, whose origin is
 	// null.
-	Foreign
+	ForeignPage
 )
 
-// Trusted reports whether the origin is not foreign.
-func (o Origin) Trusted() bool { return o != Foreign }
+// Trusted reports whether no foreign page made the request.
+func (k PageKind) Trusted() bool { return k != ForeignPage }
 
 // SameSite reports whether the request comes from no page, or from the listener's own.
-func (o Origin) SameSite() bool { return o == None || o == Own }
+func (k PageKind) SameSite() bool { return k == NoPage || k == OwnPage }
 
-// Origin classifies the page that made a request. Call CheckHost before: Own compares with
-// Host.
+// PageKind returns the kind of page that made a request. Call CheckHost first: OwnPage means
+// that the page has the origin of the Host header.
 //
-// Without an Origin header, Sec-Fetch-Site shows requests that a foreign page makes
-// without one (an image, a script). A link that a person follows is not one of these.
-func (p Policy) Origin(r *http.Request) Origin {
+// Without an Origin header, Sec-Fetch-Site reveals a foreign page that loads an image or a
+// script. A link that a person follows counts as NoPage.
+func (p Policy) PageKind(r *http.Request) PageKind {
 	values := r.Header.Values("Origin")
 	switch {
 	case len(values) == 0:
 		if r.Header.Get("Sec-Fetch-Site") == "cross-site" && !followedLink(r) {
-			return Foreign
+			return ForeignPage
 		}
-		return None
+		return NoPage
 	case len(values) > 1:
-		return Foreign
+		return ForeignPage
 	}
 	o, ok := parseOrigin(values[0])
 	switch {
 	case !ok:
-		return Foreign
+		return ForeignPage
 	case o == ownOrigin(r) || o == p.ownBehindProxy(r):
-		return Own
+		return OwnPage
 	case (o.scheme == "http" || o.scheme == "https") && Loopback(o.name):
-		return LoopbackOrigin
+		return LoopbackPage
 	}
 	for _, pattern := range p.AllowedOrigins {
 		if o.matches(pattern) {
-			return Configured
+			return ConfiguredPage
 		}
 	}
-	return Foreign
+	return ForeignPage
 }
 
 // matches reports whether a value of AllowedOrigins allows the origin.
@@ -82,8 +81,8 @@ func (o origin) matches(pattern string) bool {
 // ForeignOrigin returns the Origin of a request that a foreign page made, fit to be shown.
 // It is empty if the request names none.
 func (p Policy) ForeignOrigin(r *http.Request) string {
-	if values := r.Header.Values("Origin"); len(values) > 0 && p.Origin(r) == Foreign {
-		return shown(strings.Join(values, ", "))
+	if values := r.Header.Values("Origin"); len(values) > 0 && p.PageKind(r) == ForeignPage {
+		return displayed(strings.Join(values, ", "))
 	}
 	return ""
 }
@@ -94,8 +93,8 @@ func (p Policy) CheckSameSite(r *http.Request) error {
 	if err := p.CheckHost(r); err != nil {
 		return err
 	}
-	if !p.Origin(r).SameSite() {
-		return fmt.Errorf("%s: only pages of this address may", refusedOrigin(r))
+	if !p.PageKind(r).SameSite() {
+		return fmt.Errorf("%s: only pages of this address may send requests", refusedOrigin(r))
 	}
 	return nil
 }
@@ -107,8 +106,8 @@ func (p Policy) CheckTrusted(r *http.Request) error {
 	if err := p.CheckHost(r); err != nil {
 		return err
 	}
-	if !p.Origin(r).Trusted() {
-		return fmt.Errorf("%s: allowed are pages of this machine and those in TOCSIN_ALLOWED_ORIGINS", refusedOrigin(r))
+	if !p.PageKind(r).Trusted() {
+		return fmt.Errorf("%s: only pages of this machine and those in TOCSIN_ALLOWED_ORIGINS may send requests", refusedOrigin(r))
 	}
 	return nil
 }
@@ -118,7 +117,7 @@ func refusedOrigin(r *http.Request) string {
 	if len(values) == 0 {
 		return "a cross-site request is not allowed"
 	}
-	return fmt.Sprintf("origin %q is not allowed", shown(strings.Join(values, ", ")))
+	return fmt.Sprintf("origin %q is not allowed", displayed(strings.Join(values, ", ")))
 }
 
 func followedLink(r *http.Request) bool {

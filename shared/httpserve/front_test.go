@@ -101,8 +101,8 @@ func TestFrontRoutes(t *testing.T) {
 		{"DELETE", "/things/7", []string{"Authorization", "Bearer x"}, 401, `{"ok":false,"error":"the token is not valid"}`},
 		{"DELETE", "/things/a%20b", []string{"Authorization", token}, 200, `"delete a b"`},
 		{"GET", "/read", nil, 200, `"read "`}, // from this machine
-		{"GET", "/things", []string{"Host", "evil.example"}, 403, `{"ok":false,"error":"host \"evil.example\" is not allowed: allowed are loopback names, such as localhost and 127.0.0.1, and those in TOCSIN_ALLOWED_HOSTS"}`},
-		{"PUT", "/nothing", []string{"Origin", "https://evil.example"}, 403, `{"ok":false,"error":"origin \"https://evil.example\" is not allowed: only pages of this address may"}`},
+		{"GET", "/things", []string{"Host", "evil.example"}, 403, `{"ok":false,"error":"host \"evil.example\" is not allowed: only loopback names, such as localhost and 127.0.0.1, and those in TOCSIN_ALLOWED_HOSTS are"}`},
+		{"PUT", "/nothing", []string{"Origin", "https://evil.example"}, 403, `{"ok":false,"error":"origin \"https://evil.example\" is not allowed: only pages of this address may send requests"}`},
 		{"GET", "/panic", nil, 500, `{"ok":false,"error":"internal error: the log of the test says more"}`},
 		{"GET", "/late-panic", nil, 200, "begun"},
 		{"GET", "/error", nil, 500, `{"ok":false,"error":"no such thing"}`},

@@ -61,16 +61,16 @@ func (h Health) Serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := NewServer(h.front(httpguard.Beyond(l.Addr())), h.Logger)
+	server := NewServer(h.front(httpguard.Exposed(l.Addr())), h.Logger)
 	server.WriteTimeout = 10 * time.Second
 	return Serve(ctx, l, server, h.Logger)
 }
 
 // front answers the requests. Refusals are plain text, except that of readiness.
 func (h Health) front(beyond bool) *Front {
-	access := httpguard.Access{Token: strings.TrimSpace(h.Token), Beyond: beyond}
+	access := httpguard.Access{Token: strings.TrimSpace(h.Token), Exposed: beyond}
 	return New(Config{
-		Name: "the service", Policy: httpguard.Policy{AllowedHosts: h.Hosts}.ListeningOn(h.Addr), Access: access,
+		Name: "the service", Policy: httpguard.Policy{AllowedHosts: h.Hosts}.WithListener(h.Addr), Access: access,
 		Routes: []Route{
 			{Pattern: "GET /healthz", Answer: Alive},
 			{Pattern: "GET /readyz", Answer: Ready(access, 0, func(*http.Request) error { return h.Ready() })},

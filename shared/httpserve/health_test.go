@@ -17,7 +17,7 @@ import (
 // TestHealth holds the answers of a health listener, which are plain text where they
 // are refusals.
 func TestHealth(t *testing.T) {
-	const badHost = "host \"evil.example\" is not allowed: allowed are loopback names, such as localhost and 127.0.0.1, and those in TOCSIN_ALLOWED_HOSTS\n"
+	const badHost = "host \"evil.example\" is not allowed: only loopback names, such as localhost and 127.0.0.1, and those in TOCSIN_ALLOWED_HOSTS are\n"
 	for _, c := range []struct {
 		name, method, path string
 		header             []string
@@ -35,7 +35,7 @@ func TestHealth(t *testing.T) {
 		{name: "metrics", method: "GET", path: "/metrics", status: 200, media: "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"},
 		{name: "metrics beyond loopback", method: "GET", path: "/metrics", beyond: true, status: 401, media: "text/plain; charset=utf-8", body: httpguard.ErrNoToken.Error() + "\n"},
 		{name: "another host", method: "GET", path: "/readyz", header: []string{"Host", "evil.example"}, status: 403, media: "text/plain; charset=utf-8", body: badHost},
-		{name: "a page", method: "GET", path: "/healthz", header: []string{"Origin", "https://evil.example"}, status: 403, media: "text/plain; charset=utf-8", body: "origin \"https://evil.example\" is not allowed: only pages of this address may\n"},
+		{name: "a page", method: "GET", path: "/healthz", header: []string{"Origin", "https://evil.example"}, status: 403, media: "text/plain; charset=utf-8", body: "origin \"https://evil.example\" is not allowed: only pages of this address may send requests\n"},
 		{name: "an unknown path", method: "GET", path: "/x", status: 404, media: "text/plain; charset=utf-8", body: "404 page not found\n"},
 		{name: "another method", method: "POST", path: "/healthz", status: 405, media: "text/plain; charset=utf-8", body: "Method Not Allowed\n"},
 	} {

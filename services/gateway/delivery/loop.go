@@ -124,7 +124,7 @@ func (l *loop) receive(a arrival, now time.Time) {
 		return
 	}
 	s.Received++
-	if s.Silences.Suppress(a.alert, now) {
+	if s.Silences.CheckAndCount(a.alert, now) {
 		s.Inbox.Suppress(a.alert)
 		s.Notifier.RecordSeverity(a.alert)
 		return

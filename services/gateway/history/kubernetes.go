@@ -108,7 +108,7 @@ func (r *Reader) kubernetes(ctx context.Context, q Query) (p page, err error) {
 	}
 	found := kubernetes.NewHistory(kubernetes.HistoryQuery{
 		App: q.App, MinRank: q.MinRank, Since: q.From, Before: q.Before.Seq, Limit: q.Limit, MaxBytes: query.MaxReply, MaxOlder: maxLeftOut,
-		Shows: func(m *kube.Message) bool { return q.URL == "" && r.namespaces.Shows(m) },
+		Visible: func(m *kube.Message) bool { return q.URL == "" && r.namespaces.Shows(m) },
 	})
 	read := 0
 	err = r.bus.Range(ctx, bus.Range{Stream: bus.StreamKubernetes, First: state.First, Last: last, Backwards: true}, func(m bus.Message) bool {

@@ -87,7 +87,7 @@ func (b *Inbox) Offer(a alert.Alert) {
 	}
 	b.list.Add(a)
 	if b.list.Len() > Capacity {
-		b.list.DropLeast(b.severities.RankOfFinding)
+		b.list.DropLowest(b.severities.RankOfFinding)
 		b.stats.Evicted++
 		b.evicted, b.evictedSeq = b.evicted+1, max(b.evictedSeq, a.Seq)
 	}
@@ -149,11 +149,11 @@ func (b *Inbox) TakeWithin(seq uint64, write func(digest []alert.Alert, left int
 	for n := len(pending); ; {
 		chosen := slices.Clone(order[:n])
 		slices.Sort(chosen) // the digest breaks ties by order of arrival
-		some := make([]alert.Pending, n)
+		subset := make([]alert.Pending, n)
 		for i, index := range chosen {
-			some[i] = pending[index]
+			subset[i] = pending[index]
 		}
-		digest := b.causes.Digest(some)
+		digest := b.causes.Digest(subset)
 		fit, err := write(alert.Alerts(digest), len(pending)-n)
 		if err != nil {
 			return err
@@ -202,12 +202,12 @@ func (b *Inbox) MarkClaimed(seq uint64) { b.list.MarkClaimed(seq) }
 // of the same client delivered. Of an alert that repeated after seq, the later part
 // stays. Later alerts may have the removed ones as their cause.
 func (b *Inbox) DiscardDelivered(seq uint64) {
-	gone := b.list.DiscardDelivered(seq)
+	removed := b.list.DiscardDelivered(seq)
 	if seq >= b.evictedSeq { // the other reader counted the evicted alerts, or had room for them
 		b.evicted = 0
 	}
-	b.stats.DeliveredElsewhere += uint64(len(gone))
-	b.recordCauses(gone)
+	b.stats.DeliveredElsewhere += uint64(len(removed))
+	b.recordCauses(removed)
 }
 
 // RecordDelivered records alerts that another process delivered to this client

@@ -57,19 +57,19 @@ func (l *List) Len() int { return len(l.entries) }
 // Merge merges the alert into the unresolved one with the same MergeKey and reports
 // whether there was one.
 func (l *List) Merge(a alert.Alert) bool {
-	e := l.open(a.MergeKey())
+	e := l.findUnresolved(a.MergeKey())
 	if e == nil {
 		return false
 	}
 	e.alert = alert.Merge(e.alert, a)
 	e.offers++
-	e.join(a)
+	e.addPart(a)
 	e.addID(a.ID)
 	return true
 }
 
-// open returns the first unresolved entry with a key, or nil.
-func (l *List) open(key alert.MergeKey) *entry {
+// findUnresolved returns the first unresolved entry with a key, or nil.
+func (l *List) findUnresolved(key alert.MergeKey) *entry {
 	i := slices.IndexFunc(l.entries, func(e *entry) bool { return e.key == key && !e.alert.Resolved })
 	if i < 0 {
 		return nil
@@ -96,7 +96,7 @@ func (l *List) RecordRepeat(a alert.Alert) {
 func (l *List) Add(a alert.Alert) {
 	e := &entry{ids: []string{a.ID}, offers: 1}
 	e.set(a)
-	e.join(a)
+	e.addPart(a)
 	l.entries = append(l.entries, e)
 }
 
@@ -110,7 +110,7 @@ func (l *List) Revise(a alert.Alert) bool {
 	if e == nil || e.alert.Resolved {
 		return false
 	}
-	e.revise(a)
+	e.revisePart(a)
 	a = a.AsOriginal()
 	a.Count, a.Seq = e.alert.Count, e.alert.Seq
 	if e.offers > 1 && e.alert.Severity.Rank() > a.Severity.Rank() {
@@ -182,9 +182,9 @@ func (l *List) find(id string) *entry {
 	return l.entries[i]
 }
 
-// DropLeast removes the alert of the lowest rank, if there is any. Of equals it
+// DropLowest removes the alert of the lowest rank, if there is any. Of equals it
 // removes the one that arrived first.
-func (l *List) DropLeast(rank func(alert.Alert) int) {
+func (l *List) DropLowest(rank func(alert.Alert) int) {
 	if len(l.entries) == 0 {
 		return
 	}
@@ -259,7 +259,7 @@ func (l *List) Pending() []alert.Pending {
 }
 
 func (e *entry) pending() alert.Pending {
-	return alert.Pending{Alert: e.alert, Since: firstTime(e.parts)}
+	return alert.Pending{Alert: e.alert, Since: earliestTime(e.parts)}
 }
 
 // All iterates over the alerts in the order of first arrival, each with the ids by

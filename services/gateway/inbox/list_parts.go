@@ -12,7 +12,7 @@ import (
 // the older one a second time; otherwise no reader would deliver it.
 const maxParts = 16
 
-// part is an alert that was added or merged, as it came or was revised.
+// part is one of the alerts that were merged into an entry, in its newest revision.
 type part struct {
 	alert alert.Alert
 	// id is the id under which it came, which revisions name.
@@ -23,8 +23,8 @@ type part struct {
 	offers int
 }
 
-// join adds a part to the entry.
-func (e *entry) join(a alert.Alert) {
+// addPart adds a part to the entry.
+func (e *entry) addPart(a alert.Alert) {
 	e.parts = append(e.parts, part{a, a.ID, a.Timestamp, 1})
 	if len(e.parts) > maxParts {
 		first, second := e.parts[0], e.parts[1]
@@ -33,8 +33,8 @@ func (e *entry) join(a alert.Alert) {
 	}
 }
 
-// revise replaces the part that a revises.
-func (e *entry) revise(a alert.Alert) {
+// revisePart replaces the part that a revises.
+func (e *entry) revisePart(a alert.Alert) {
 	i := slices.IndexFunc(e.parts, func(p part) bool { return p.id == a.Revises })
 	p := &e.parts[max(i, 0)] // an unknown id was merged into the oldest part
 	a = a.AsOriginal()
@@ -63,7 +63,7 @@ func (l *List) Take(seq uint64, wanted func(i int) bool) {
 		_, n := e.upTo(seq)
 		if n > 0 && wanted(i) {
 			if n < len(e.parts) {
-				e.keep(slices.Delete(e.parts, 0, n))
+				e.reduceTo(slices.Delete(e.parts, 0, n))
 				kept = append(kept, e)
 			}
 		} else {
@@ -89,11 +89,11 @@ func (e *entry) upTo(seq uint64) (a alert.Pending, n int) {
 	if n == 0 || n == len(e.parts) || e.alert.Resolved {
 		return a, 0
 	}
-	return alert.Pending{Alert: mergeParts(e.parts[:n]), Since: firstTime(e.parts[:n])}, n
+	return alert.Pending{Alert: mergeParts(e.parts[:n]), Since: earliestTime(e.parts[:n])}, n
 }
 
-// keep reduces the entry to some of its parts.
-func (e *entry) keep(parts []part) {
+// reduceTo reduces the entry to some of its parts.
+func (e *entry) reduceTo(parts []part) {
 	e.parts, e.offers = parts, 0
 	for _, p := range parts {
 		e.offers += p.offers
@@ -119,15 +119,15 @@ func (l *List) MarkClaimed(seq uint64) {
 // DiscardDelivered removes the alerts up to a sequence, which another reader
 // delivered, and returns those that it removed whole. Claimed alerts stay, and so
 // does the part of an alert that came after seq.
-func (l *List) DiscardDelivered(seq uint64) (gone []alert.Pending) {
+func (l *List) DiscardDelivered(seq uint64) (removed []alert.Pending) {
 	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool {
 		empty := e.discardDelivered(seq)
 		if empty {
-			gone = append(gone, e.pending())
+			removed = append(removed, e.pending())
 		}
 		return empty
 	})
-	return gone
+	return removed
 }
 
 // discardDelivered removes parts of an entry and reports whether none is left. A
@@ -141,7 +141,7 @@ func (e *entry) discardDelivered(seq uint64) (empty bool) {
 	if len(rest) == 0 || len(rest) == len(e.parts) {
 		return len(rest) == 0
 	}
-	e.keep(rest)
+	e.reduceTo(rest)
 	return false
 }
 
@@ -153,8 +153,8 @@ func mergeParts(parts []part) alert.Alert {
 	return a
 }
 
-// firstTime returns the earliest time of the parts.
-func firstTime(parts []part) time.Time {
+// earliestTime returns the earliest time of the parts.
+func earliestTime(parts []part) time.Time {
 	since := parts[0].since
 	for _, p := range parts[1:] {
 		since = earlier(since, p.since)

@@ -42,7 +42,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	same := func(alert.Alert) int { return 0 }
-	if l.DropLeast(same); revise("r", "a1") {
+	if l.DropLowest(same); revise("r", "a1") {
 		t.Error("a revision found an alert in an empty list")
 	}
 	add(entryAlert("a1", "a", alert.Warning))
@@ -64,7 +64,7 @@ func TestList(t *testing.T) {
 	if n := l.DropBelow(alert.Warning.Rank()); n != 1 {
 		t.Errorf("%d offers dropped, want 1", n)
 	}
-	l.DropLeast(same)
+	l.DropLowest(same)
 	step("dropped", 10, "b10*10")
 	l.Clear()
 	step("cleared", 0)

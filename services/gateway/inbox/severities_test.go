@@ -79,7 +79,7 @@ func TestListDropLeast(t *testing.T) {
 		for i, severity := range tt.severities {
 			l.Add(entryAlert(fmt.Sprint("a", i), fmt.Sprint(i), severity))
 		}
-		l.DropLeast(rank)
+		l.DropLowest(rank)
 		if got := fmt.Sprint(ids(&l)); got != tt.want {
 			t.Errorf("DropLeast of %v: got %s, want %s", tt.severities, got, tt.want)
 		}

@@ -21,7 +21,7 @@ func BenchmarkDeliver(b *testing.B) {
 		if !f.Matches(m) {
 			b.Fatal("Matches = false, want true")
 		}
-		if _, err := f.Deliver("sub-1", m).Line(); err != nil {
+		if _, err := f.Notification("sub-1", m).Line(); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// HistoryQuery says which stored messages a history returns.
+// HistoryQuery selects the stored messages that a history returns.
 type HistoryQuery struct {
 	// App is the app of the object, see [kube.Message.App]; empty means any.
 	App string
@@ -17,8 +17,8 @@ type HistoryQuery struct {
 	Since time.Time
 	// Before is the sequence of the oldest message of the previous page, or 0.
 	Before uint64
-	// Shows reports whether the reader may see a message; nil means all.
-	Shows func(m *kube.Message) bool
+	// Visible reports whether the reader may see a message; nil means all.
+	Visible func(m *kube.Message) bool
 	// Limit bounds the number of messages, MaxBytes their size as stored.
 	Limit, MaxBytes int
 	// MaxOlder bounds the number of further messages that are counted.
@@ -49,7 +49,7 @@ func NewHistory(q HistoryQuery) *History {
 }
 
 // Add adds the next older message, with its sequence, arrival and size in bytes, and
-// reports whether older ones may still matter. A fault and later messages about it, such
+// reports whether the caller should add more. A fault and later messages about it, such
 // as its logs, count once, with the newest; the end of a fault is another item. Messages
 // that are not before HistoryQuery.Before are skipped.
 func (h *History) Add(m kube.Message, seq uint64, received time.Time, size int) (more bool) {
@@ -57,7 +57,7 @@ func (h *History) Add(m kube.Message, seq uint64, received time.Time, size int) 
 	if received.Before(q.Since) {
 		return false
 	}
-	if !q.wants(&m) {
+	if !q.matches(&m) {
 		return true
 	}
 	if m.Fault != nil && m.Fault.ID != "" {
@@ -83,8 +83,8 @@ func (h *History) Newest() []HistoryItem { return h.items }
 // Older returns how many further messages were left out for Limit or MaxBytes.
 func (h *History) Older() int { return h.older }
 
-func (q HistoryQuery) wants(m *kube.Message) bool {
-	return (q.Shows == nil || q.Shows(m)) && Severity(m).Rank() >= q.MinRank && (q.App == "" || m.App() == q.App)
+func (q HistoryQuery) matches(m *kube.Message) bool {
+	return (q.Visible == nil || q.Visible(m)) && Severity(m).Rank() >= q.MinRank && (q.App == "" || m.App() == q.App)
 }
 
 // Severity returns the severity of a message: a fault's own, also at its end; warning for a

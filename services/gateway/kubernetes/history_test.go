@@ -85,7 +85,7 @@ func TestHistory(t *testing.T) {
 		{"the first is returned even if it is too large", func(w *kubernetes.HistoryQuery) { w.MaxBytes = 50 }, "degraded:false", 4},
 		{"the next page", func(w *kubernetes.HistoryQuery) { w.Before = 6 }, "f2 firing, Killing, Pulled", 0},
 		{"visible messages", func(w *kubernetes.HistoryQuery) {
-			w.Shows = func(m *kube.Message) bool { return m.Event != nil && m.Event.InvolvedObject.Namespace == "bank" }
+			w.Visible = func(m *kube.Message) bool { return m.Event != nil && m.Event.InvolvedObject.Namespace == "bank" }
 		}, "Killing", 0},
 	} {
 		w := wide

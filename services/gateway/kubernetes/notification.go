@@ -76,8 +76,8 @@ type errorData struct {
 	Degraded       bool   `json:"degraded"`
 }
 
-// Deliver returns the notification of a message that Matches.
-func (f Filter) Deliver(id string, m *kube.Message) Notification {
+// Notification returns the notification of a message for which Matches is true.
+func (f Filter) Notification(id string, m *kube.Message) Notification {
 	e := m.Event
 	data := eventData{id, m.Cluster, event{
 		Namespace: e.Namespace, Timestamp: e.Timestamp.UTC(), Type: e.Type, Reason: e.Reason, Message: e.Message, Labels: e.Labels,
@@ -104,23 +104,23 @@ func (m Mode) Level() alert.Severity {
 	return alert.Info
 }
 
-// Degraded returns the notification that a subscription receives nothing for now, with the
+// DegradedNotification returns the notification that a subscription receives nothing for now, with the
 // reason.
-func (f Filter) Degraded(id, reason string) Notification {
+func (f Filter) DegradedNotification(id, reason string) Notification {
 	return Notification{alert.Error, loggerErrors, errorData{id, sanitize.Visible(f.cluster), reason, true}}
 }
 
-// Recovered returns the notification that a subscription receives everything again. Events
-// of the meantime follow, as far as the cluster still has them. It has the mode's level, so
+// RecoveredNotification returns the notification that a subscription receives everything again. Events
+// from the interruption follow if the cluster still has them. It has the mode's level, so
 // that every client that accepts the mode's notifications accepts this one.
-func (f Filter) Recovered(id string) Notification {
+func (f Filter) RecoveredNotification(id string) Notification {
 	return Notification{f.mode.Level(), loggerErrors, errorData{id, sanitize.Visible(f.cluster), "", false}}
 }
 
-// Lost returns the notification that the bus dropped up to maxLost messages before they
+// DroppedNotification returns the notification that the bus dropped up to maxLost messages before they
 // were delivered.
-func (f Filter) Lost(id string, maxLost uint64, degraded bool) Notification {
-	text := fmt.Sprintf("the client read too slowly, and the bus dropped up to %d messages of its clusters: some of them may have been for this subscription", maxLost)
+func (f Filter) DroppedNotification(id string, maxDropped uint64, degraded bool) Notification {
+	text := fmt.Sprintf("the client read too slowly, and the bus dropped up to %d messages of its clusters: some of them may have been for this subscription", maxDropped)
 	return Notification{alert.Error, loggerErrors, errorData{id, sanitize.Visible(f.cluster), text, degraded}}
 }
 

@@ -35,13 +35,13 @@ func TestLines(t *testing.T) {
 		{Container: "web", Previous: true, Error: "the cluster refuses its logs: pods/log is forbidden"},
 	}
 	for name, n := range map[string]kubernetes.Notification{
-		"event":      events.Deliver("sub-123", pod()),
-		"event_node": events.Deliver("sub-123", bare),
-		"fault":      faults.Deliver("sub-456", first),
-		"fault_logs": faults.Deliver("sub-456", withLogs),
-		"degraded":   faults.Degraded("sub-789", "watch connection failed after 5 reconnection attempts"),
-		"recovered":  faults.Recovered("sub-789"),
-		"lost":       faults.Lost("sub-789", 12, false),
+		"event":      events.Notification("sub-123", pod()),
+		"event_node": events.Notification("sub-123", bare),
+		"fault":      faults.Notification("sub-456", first),
+		"fault_logs": faults.Notification("sub-456", withLogs),
+		"degraded":   faults.DegradedNotification("sub-789", "watch connection failed after 5 reconnection attempts"),
+		"recovered":  faults.RecoveredNotification("sub-789"),
+		"lost":       faults.DroppedNotification("sub-789", 12, false),
 	} {
 		t.Run(name, func(t *testing.T) {
 			line, err := n.Line()

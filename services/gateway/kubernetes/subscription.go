@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// aheadMessages bounds what waits here for a client that does not read, for each
-	// subscription: an event has some 2 KB, a fault with all its logs some 60. What comes
-	// after it waits on the bus, which keeps a day or 128 MiB.
-	aheadMessages = 32
-	// interruptAfter is how long the end of a subscription waits for a client that does
-	// not read what is being written.
+	// maxPrefetched bounds the messages that a subscription fetches while its client does not
+	// read: an event has some 2 KB, a fault with all its logs some 60. The others wait on the
+	// bus, which keeps a day or 128 MiB.
+	maxPrefetched = 32
+	// interruptAfter is how long a subscription that ends waits for a write that the client
+	// does not read.
 	interruptAfter = time.Second
 	// watchInterval is how often a subscription checks whether its cluster is watched.
 	watchInterval = 2 * time.Second
-	// maxDiffers is how many checks in a row the stream and the kubewatch may differ. The
-	// latter is renewed when it changes, and every KubewatchTTL/3.
-	maxDiffers = 3
+	// maxMismatches is how many checks in a row the stream may differ from the kubewatch's
+	// record, which is renewed when it changes and every KubewatchTTL/3.
+	maxMismatches = 3
 	// stateTimeout bounds reading the state of the stream.
 	stateTimeout = 5 * time.Second
 )
@@ -40,24 +40,25 @@ type subscription struct {
 	// ctx ends with the subscription, or with the gateway.
 	ctx  context.Context
 	stop context.CancelFunc
-	// turn is full while a line is being written, and for ever after the end.
-	turn chan struct{}
+	// writeLock is a lock with one slot, taken while a line is being written and for good once
+	// the subscription has ended.
+	writeLock chan struct{}
 	// delivered counts messages, withheld those that the client's level or protocol
 	// excludes, dropped at most what the bus deleted before it was read.
 	delivered, withheld, dropped atomic.Uint64
-	// behind reports whether messages wait to be written. All messages up to readUntil
-	// are read, in nanoseconds since 1970.
-	behind    atomic.Bool
-	readUntil atomic.Int64
+	// hasPending reports whether messages wait to be written. readUntil is the time up to
+	// which all messages are read, in nanoseconds since 1970.
+	hasPending atomic.Bool
+	readUntil  atomic.Int64
 
 	mu     sync.Mutex
 	health health
 }
 
-// newSubscription returns a subscription that nothing serves yet. However it ends, it
-// leaves the quota at once.
+// newSubscription returns a subscription for Subscriptions.serve. It calls release as soon as
+// the subscription ends.
 func newSubscription(ctx context.Context, f Filter, now time.Time, release func()) *subscription {
-	s := &subscription{id: NewID(), filter: f, began: now, turn: make(chan struct{}, 1)}
+	s := &subscription{id: NewID(), filter: f, began: now, writeLock: make(chan struct{}, 1)}
 	s.readUntil.Store(now.UnixNano())
 	ctx, stop := context.WithCancel(ctx)
 	s.ctx, s.stop = ctx, func() { stop(); release() }
@@ -65,43 +66,45 @@ func newSubscription(ctx context.Context, f Filter, now time.Time, release func(
 	return s
 }
 
-// health is whether a subscription can get messages.
+// health describes whether a subscription can get messages.
 type health struct {
-	// degraded is what the watch says of itself, unwatched whether nothing watches.
+	// degraded is set while kubewatch reports that its watch is, unwatched while no kubewatch
+	// watches the cluster. reason explains either.
 	degraded, unwatched bool
 	reason              string
 }
 
-func (h health) bad() bool { return h.degraded || h.unwatched }
+func (h health) interrupted() bool { return h.degraded || h.unwatched }
 
-// setWatch takes over the state of the watch.
+// setWatch sets the health to the reported state of the watch.
 func (h *health) setWatch(w kube.Watch) {
 	if h.degraded = w.Degraded; h.degraded {
-		h.reason = degradedBy(w)
+		h.reason = degradedReason(w)
 	}
 }
 
-// degradedBy returns why nothing is delivered: the error of the watch.
-func degradedBy(w kube.Watch) string {
+// degradedReason returns why nothing is delivered: the error of the watch.
+func degradedReason(w kube.Watch) string {
 	if w.Error == "" {
 		return "the cluster can't be watched for now"
 	}
 	return w.Error
 }
 
-// change changes the health, and reports whether it turned good or bad.
-func (s *subscription) change(f func(*health)) (now health, turned bool) {
+// changeHealth applies f to the health. changed reports whether the subscription was
+// interrupted or restored by that.
+func (s *subscription) changeHealth(f func(*health)) (now health, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before := s.health.bad()
+	before := s.health.interrupted()
 	f(&s.health)
-	if !s.health.bad() {
+	if !s.health.interrupted() {
 		s.health.reason = ""
 	}
-	return s.health, s.health.bad() != before
+	return s.health, s.health.interrupted() != before
 }
 
-func (s *subscription) current() health {
+func (s *subscription) currentHealth() health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.health
@@ -116,7 +119,7 @@ func (s *subscription) end(ctx context.Context, w Writer) error {
 	defer tick.Stop()
 	for {
 		select {
-		case s.turn <- struct{}{}: // never released
+		case s.writeLock <- struct{}{}: // never released
 			return nil
 		case <-tick.C: // more than once: a write that just starts has a deadline of its own
 			w.Interrupt()
@@ -139,10 +142,10 @@ func (s *subscription) write(w Writer, line []byte) bool {
 			return false
 		case <-lost:
 			continue
-		case s.turn <- struct{}{}:
+		case s.writeLock <- struct{}{}:
 		}
 		written := s.ctx.Err() == nil && w.Offer(line) == nil
-		<-s.turn
+		<-s.writeLock
 		if written {
 			return true
 		}
@@ -152,151 +155,153 @@ func (s *subscription) write(w Writer, line []byte) bool {
 	}
 }
 
-// deliver writes a notification, if the client takes it.
-func (s *Subscriptions) deliver(one *subscription, n Notification) (written bool) {
+// deliver writes a notification if the client accepts its level.
+func (s *Subscriptions) deliver(sub *subscription, n Notification) (written bool) {
 	if !s.cfg.Accepts(n.Level) {
-		one.withheld.Add(1)
+		sub.withheld.Add(1)
 		return false
 	}
 	line, err := n.Line()
 	if err != nil {
-		s.log.Error("cannot encode a Kubernetes notification", "subscription", one.id, "error", err)
+		s.log.Error("cannot encode a Kubernetes notification", "subscription", sub.id, "error", err)
 		return false
 	}
-	return one.write(s.cfg.Writer, append(line, '\n'))
+	return sub.write(s.cfg.Writer, append(line, '\n'))
 }
 
 // serve follows the stream after a position, once the client has the answer with the
 // subscription's id, until the subscription ends.
-func (s *Subscriptions) serve(one *subscription, after bus.Position, answered <-chan struct{}) {
+func (s *Subscriptions) serve(sub *subscription, after bus.Position, answered <-chan struct{}) {
 	select {
 	case <-answered:
-	case <-one.ctx.Done():
+	case <-sub.ctx.Done():
 		return
 	}
 	next := after.Seq + 1
 	var recent RecentEvents
 	cfg := bus.FollowConfig{
-		Stream: bus.StreamKubernetes, Subjects: one.filter.Subjects(), After: after,
-		Ahead: aheadMessages, Logger: s.log,
+		Stream: bus.StreamKubernetes, Subjects: sub.filter.Subjects(), After: after,
+		Ahead: maxPrefetched, Logger: s.log,
 		Started: func(pending uint64) {
-			s.reportDropped(one, next)
-			one.behind.Store(pending > 0)
+			s.reportDropped(sub, next)
+			sub.hasPending.Store(pending > 0)
 		},
 	}
-	s.bus.Follow(one.ctx, cfg, func(m bus.Message) {
-		one.behind.Store(true)
-		s.receive(one, m, &recent)
+	s.bus.Follow(sub.ctx, cfg, func(m bus.Message) {
+		sub.hasPending.Store(true)
+		s.receive(sub, m, &recent)
 		next = m.Seq + 1
-		one.readUntil.Store(m.Time.UnixNano())
-		one.behind.Store(m.Pending > 0)
+		sub.readUntil.Store(m.Time.UnixNano())
+		sub.hasPending.Store(m.Pending > 0)
 	})
 }
 
-// receive delivers a message, if it matches the subscription.
-func (s *Subscriptions) receive(one *subscription, m bus.Message, recent *RecentEvents) {
+// receive delivers a message if it matches the subscription.
+func (s *Subscriptions) receive(sub *subscription, m bus.Message, recent *RecentEvents) {
 	var message kube.Message
 	if err := json.Unmarshal(m.Data, &message); err != nil {
 		s.log.Warn("skipped a message that is not from Kubernetes", "subject", m.Subject, "sequence", m.Seq, "error", err)
 		return
 	}
 	switch {
-	case one.filter.MatchesWatch(&message):
-		s.setHealth(one, func(h *health) {
+	case sub.filter.MatchesWatch(&message):
+		s.setHealth(sub, func(h *health) {
 			h.setWatch(kube.Watch{Degraded: message.Watch.Degraded, Error: s.shortText(message.Watch.Error)})
 		})
-	case !one.filter.Matches(&message) || !s.cfg.Namespaces.Shows(&message):
-	case one.filter.Mode() == Events && recent.Duplicate(&message, m.Time):
+	case !sub.filter.Matches(&message) || !s.cfg.Namespaces.Shows(&message):
+	case sub.filter.Mode() == Events && recent.Duplicate(&message, m.Time):
 	default:
 		shown := display.Kubernetes(message, s.cfg.Mask)
-		if s.deliver(one, one.filter.Deliver(one.id, &shown)) {
-			one.delivered.Add(1)
+		if s.deliver(sub, sub.filter.Notification(sub.id, &shown)) {
+			sub.delivered.Add(1)
 		}
 	}
 }
 
-// shortText masks a short text from outside, makes it visible and cuts it.
+// shortText returns a text from outside without secrets, visible and at most kube.MaxName
+// characters long.
 func (s *Subscriptions) shortText(text string) string {
 	return sanitize.Cut(sanitize.Visible(s.cfg.Mask.String(text)), kube.MaxName)
 }
 
-// setHealth changes the health, and notifies the client once where it turned.
-func (s *Subscriptions) setHealth(one *subscription, f func(*health)) {
-	now, turned := one.change(f)
+// setHealth applies f to the health, and notifies the client if the subscription was
+// interrupted or restored.
+func (s *Subscriptions) setHealth(sub *subscription, f func(*health)) {
+	now, turned := sub.changeHealth(f)
 	switch {
 	case !turned:
-	case now.bad():
-		s.deliver(one, one.filter.Degraded(one.id, now.reason))
+	case now.interrupted():
+		s.deliver(sub, sub.filter.DegradedNotification(sub.id, now.reason))
 	default:
-		s.deliver(one, one.filter.Recovered(one.id))
+		s.deliver(sub, sub.filter.RecoveredNotification(sub.id))
 	}
 }
 
-// reportDropped notifies the client of what the bus deleted before it was read, when
-// following starts with the message next. What the bus deleted while all was read is no
-// loss.
-func (s *Subscriptions) reportDropped(one *subscription, next uint64) {
-	ctx, cancel := context.WithTimeout(one.ctx, stateTimeout)
+// reportDropped notifies the client of messages that the bus deleted unread. next is the
+// sequence at which reading starts. Messages deleted while nothing was pending are not
+// counted.
+func (s *Subscriptions) reportDropped(sub *subscription, next uint64) {
+	ctx, cancel := context.WithTimeout(sub.ctx, stateTimeout)
 	defer cancel()
 	state, err := s.bus.State(ctx, bus.StreamKubernetes)
 	if err != nil {
-		s.log.Debug("cannot read what the bus has deleted", "subscription", one.id, "error", err)
+		s.log.Debug("cannot read what the bus has deleted", "subscription", sub.id, "error", err)
 		return
 	}
 	since := state.FirstTime
 	if state.Messages == 0 {
 		since = state.LastTime
 	}
-	if state.First <= next || !since.After(time.Unix(0, one.readUntil.Load())) {
+	if state.First <= next || !since.After(time.Unix(0, sub.readUntil.Load())) {
 		return
 	}
 	most := state.First - next
-	one.dropped.Add(most)
-	s.deliver(one, one.filter.Lost(one.id, most, one.current().bad()))
+	sub.dropped.Add(most)
+	s.deliver(sub, sub.filter.DroppedNotification(sub.id, most, sub.currentHealth().interrupted()))
 }
 
-// watch notifies the client when nothing watches its cluster any more, and when
-// something does again. One check is not enough for the first: the gateway may just have
-// reconnected to the bus, and not yet have received the kubewatch's record.
+// watch notifies the client when no kubewatch watches its cluster any more, and when one
+// does again. It takes two checks to conclude the former: the gateway may just have
+// reconnected to the bus, and not have received the kubewatch's record yet.
 //
-// It also finds out that the stream lacks a message about the watch, which was deleted
-// before it was read, or published just as the subscription started: then the kubewatch's
-// own record has differed for longer than it takes to renew that.
-func (s *Subscriptions) watch(one *subscription) {
+// The stream may lack a message about the watch: one that was deleted unread, or published
+// just as the subscription started. watch then takes the state from the kubewatch's record,
+// once that has differed for maxMismatches checks.
+func (s *Subscriptions) watch(sub *subscription) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
-	missed, differs := 0, 0
+	missed, mismatches := 0, 0
 	for {
 		select {
-		case <-one.ctx.Done():
+		case <-sub.ctx.Done():
 			return
 		case <-tick.C:
 		}
 		if s.bus.Connected() != nil { // nothing is known then
-			missed, differs = 0, 0
+			missed, mismatches = 0, 0
 			continue
 		}
-		if !one.behind.Load() {
-			one.readUntil.Store(time.Now().UnixNano())
+		if !sub.hasPending.Load() {
+			sub.readUntil.Store(time.Now().UnixNano())
 		}
 		s.mu.Lock()
-		watch, live, _ := s.watchers.Status(one.filter.Cluster(), time.Now(), bus.KubewatchTTL)
+		watch, live, _ := s.watchers.Status(sub.filter.Cluster(), time.Now(), bus.KubewatchTTL)
 		s.mu.Unlock()
 		switch missed++; {
 		case live:
 			missed = 0
-			if differs++; one.behind.Load() || one.current().degraded == watch.Degraded {
-				differs = 0
+			if mismatches++; sub.hasPending.Load() || sub.currentHealth().degraded == watch.Degraded {
+				mismatches = 0
 			}
-			s.setHealth(one, func(h *health) {
-				if h.unwatched = false; differs >= maxDiffers {
+			s.setHealth(sub, func(h *health) {
+				if h.unwatched = false; mismatches >= maxMismatches {
 					h.setWatch(watch)
 				}
 			})
 		case missed > 1:
-			s.setHealth(one, func(h *health) {
+			s.setHealth(sub, func(h *health) {
 				if h.unwatched = true; !h.degraded {
-					h.reason = unwatched
+					h.reason = reasonUnwatched
 				}
 			})
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// The errors of subscribing where there is nothing to subscribe to.
+// The errors of Subscribe if there is nothing to subscribe to.
 var (
 	// ErrNoCluster is returned when no cluster is watched.
 	ErrNoCluster = errors.New("no Kubernetes cluster is watched: start tocsin kubewatch, where a kubeconfig is or in the cluster")
@@ -33,18 +33,17 @@ var (
 type Writer interface {
 	// Offer writes a line now, or fails, also where the client does not listen now.
 	Offer(line []byte) error
-	// Interrupt ends a write that is under way, where that is possible: its line has to
-	// be written again.
+	// Interrupt aborts a write that is under way, if possible. Its line must be written
+	// again.
 	Interrupt()
-	// Gone reports whether the client reads nothing that is written any more.
+	// Gone reports whether the client has disconnected for good.
 	Gone() bool
 	// Await waits until the client listens, and reports whether it does: ctx may end
 	// before. lost is closed when it no longer listens.
 	Await(ctx context.Context) (lost <-chan struct{}, ok bool)
 }
 
-// SubscriptionsConfig is what the subscriptions of one client need; all of it is
-// required.
+// SubscriptionsConfig configures the subscriptions of one client. Every field is required.
 type SubscriptionsConfig struct {
 	Bus *busclient.Client
 	// Life ends the subscriptions when it is aborted.
@@ -54,8 +53,8 @@ type SubscriptionsConfig struct {
 	Writer     Writer
 	// Accepts reports whether the client takes notifications of a level.
 	Accepts func(alert.Severity) bool
-	// WatchesRead is called once it is known which clusters were watched at the start,
-	// WatchSeen once any was.
+	// WatchesRead is called once the records of all kubewatches were read, WatchSeen for each
+	// record.
 	WatchesRead, WatchSeen func()
 	Mask                   *redact.Engine
 	Logger                 *slog.Logger
@@ -64,10 +63,10 @@ type SubscriptionsConfig struct {
 // Subscriptions are one client's subscriptions to Kubernetes clusters. They follow the
 // stream of Kubernetes messages and write notifications.
 type Subscriptions struct {
-	cfg   SubscriptionsConfig
-	bus   *busclient.Client
-	log   *slog.Logger
-	parts sync.WaitGroup
+	cfg     SubscriptionsConfig
+	bus     *busclient.Client
+	log     *slog.Logger
+	running sync.WaitGroup
 
 	mu sync.Mutex
 	// watchers are the kubewatches that watch clusters.
@@ -86,59 +85,59 @@ func (s *Subscriptions) Wait() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.parts.Wait()
+	s.running.Wait()
 }
 
-// Subscribed describes a subscription.
-type Subscribed struct {
+// SubscriptionInfo describes a subscription.
+type SubscriptionInfo struct {
 	ID      string  `json:"subscriptionId"`
 	Cluster string  `json:"cluster"`
 	Mode    Mode    `json:"mode"`
 	Filters Filters `json:"filters"`
 }
 
-func (s *subscription) describe() Subscribed {
-	return Subscribed{s.id, sanitize.Visible(s.filter.Cluster()), s.filter.Mode(), s.filter.Filters()}
+func (s *subscription) info() SubscriptionInfo {
+	return SubscriptionInfo{s.id, sanitize.Visible(s.filter.Cluster()), s.filter.Mode(), s.filter.Filters()}
 }
 
 // Subscribe starts a subscription with the messages from now on. Notifications wait
-// until answered is closed, so that they come after the answer. degraded says why none
-// come for now, or is "".
-func (s *Subscriptions) Subscribe(ctx context.Context, cluster string, mode Mode, filters Filters, answered <-chan struct{}) (made Subscribed, degraded string, err error) {
-	after, err := s.end(ctx)
+// until answered is closed, so that they come after the answer. degraded is the reason why none
+// come for now, or "".
+func (s *Subscriptions) Subscribe(ctx context.Context, cluster string, mode Mode, filters Filters, answered <-chan struct{}) (made SubscriptionInfo, degraded string, err error) {
+	after, err := s.streamEnd(ctx)
 	if err != nil {
-		return Subscribed{}, "", err
+		return SubscriptionInfo{}, "", err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
 	if s.closed || s.cfg.Life.Context().Err() != nil {
-		return Subscribed{}, "", lifetime.ErrShutdown
+		return SubscriptionInfo{}, "", lifetime.ErrShutdown
 	}
-	cluster, degraded, err = s.cluster(cluster, now)
+	cluster, degraded, err = s.resolveCluster(cluster, now)
 	if err != nil {
-		return Subscribed{}, "", err
+		return SubscriptionInfo{}, "", err
 	}
 	filter, err := NewFilter(cluster, mode, filters, s.cfg.Namespaces)
 	if err != nil {
-		return Subscribed{}, "", err
+		return SubscriptionInfo{}, "", err
 	}
 	release, err := s.cfg.Quota.Acquire(len(s.byID))
 	if err != nil {
-		return Subscribed{}, "", err
+		return SubscriptionInfo{}, "", err
 	}
-	one := newSubscription(s.cfg.Life.Context(), filter, now, release)
-	one.change(func(h *health) {
-		h.degraded, h.unwatched, h.reason = degraded != "" && degraded != unwatched, degraded == unwatched, degraded
+	sub := newSubscription(s.cfg.Life.Context(), filter, now, release)
+	sub.changeHealth(func(h *health) {
+		h.degraded, h.unwatched, h.reason = degraded != "" && degraded != reasonUnwatched, degraded == reasonUnwatched, degraded
 	})
-	s.byID[one.id] = one
-	s.parts.Go(func() { s.serve(one, after, answered) })
-	s.parts.Go(func() { s.watch(one) })
-	return one.describe(), degraded, nil
+	s.byID[sub.id] = sub
+	s.running.Go(func() { s.serve(sub, after, answered) })
+	s.running.Go(func() { s.watch(sub) })
+	return sub.info(), degraded, nil
 }
 
-// end returns the position of the newest message of the stream.
-func (s *Subscriptions) end(ctx context.Context) (bus.Position, error) {
+// streamEnd returns the position of the newest message of the stream.
+func (s *Subscriptions) streamEnd(ctx context.Context) (bus.Position, error) {
 	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
 	defer cancel()
 	state, err := s.bus.State(ctx, bus.StreamKubernetes)
@@ -151,26 +150,26 @@ func (s *Subscriptions) end(ctx context.Context) (bus.Position, error) {
 	return state.End(), err
 }
 
-// unwatched is why a cluster that was watched before sends nothing.
-const unwatched = "no kubewatch watches this cluster any more"
+// reasonUnwatched is why a cluster that was watched before sends nothing.
+const reasonUnwatched = "no kubewatch watches this cluster any more"
 
-// cluster finds the cluster that is meant, by name or as the only one. degraded says
-// why it sends nothing for now. It needs mu.
-func (s *Subscriptions) cluster(name string, now time.Time) (found, degraded string, err error) {
+// resolveCluster finds the cluster that is meant, by name, or the only one if the name is
+// empty. degraded is the reason why it sends nothing for now. The caller holds mu.
+func (s *Subscriptions) resolveCluster(name string, now time.Time) (found, degraded string, err error) {
 	live := s.watchers.Live(now, bus.KubewatchTTL)
 	switch {
 	case name == "" && len(live) == 1:
 		name = live[0]
 	case slices.Contains(live, name):
 	case name != "" && slices.Contains(s.watchers.Known(), name):
-		return name, unwatched, nil
+		return name, reasonUnwatched, nil
 	case len(live) == 0:
 		return "", "", ErrNoCluster
 	default:
 		return "", "", fmt.Errorf("cluster must be one that is watched: %s", strings.Join(live, ", "))
 	}
 	if watch, _, _ := s.watchers.Status(name, now, bus.KubewatchTTL); watch.Degraded {
-		return name, degradedBy(watch), nil
+		return name, degradedReason(watch), nil
 	}
 	return name, "", nil
 }
@@ -179,13 +178,13 @@ func (s *Subscriptions) cluster(name string, now time.Time) (found, degraded str
 // it has returned, nothing of the subscription is written.
 func (s *Subscriptions) Unsubscribe(ctx context.Context, id string) (found bool, err error) {
 	s.mu.Lock()
-	one := s.byID[id]
+	sub := s.byID[id]
 	delete(s.byID, id)
 	s.mu.Unlock()
-	if one == nil {
+	if sub == nil {
 		return false, nil
 	}
-	return true, one.end(ctx, s.cfg.Writer)
+	return true, sub.end(ctx, s.cfg.Writer)
 }
 
 // UnsubscribeAll ends all subscriptions.
@@ -194,15 +193,15 @@ func (s *Subscriptions) UnsubscribeAll(ctx context.Context) (err error) {
 	ended := s.byID
 	s.byID = map[string]*subscription{}
 	s.mu.Unlock()
-	for _, one := range ended {
-		err = errors.Join(err, one.end(ctx, s.cfg.Writer))
+	for _, sub := range ended {
+		err = errors.Join(err, sub.end(ctx, s.cfg.Writer))
 	}
 	return err
 }
 
-// Listed is a subscription with its counters.
-type Listed struct {
-	Subscribed
+// SubscriptionStatus is a subscription with its counters.
+type SubscriptionStatus struct {
+	SubscriptionInfo
 	Since     string `json:"since"`
 	Delivered uint64 `json:"delivered"`
 	// Withheld messages are below the client's level, or forbidden by its protocol.
@@ -214,27 +213,27 @@ type Listed struct {
 }
 
 // List returns the subscriptions, oldest first, and the clusters that are watched now.
-func (s *Subscriptions) List() (all []Listed, clusters []string) {
+func (s *Subscriptions) List() (all []SubscriptionStatus, clusters []string) {
 	s.mu.Lock()
 	subscriptions := make([]*subscription, 0, len(s.byID))
-	for _, one := range s.byID {
-		subscriptions = append(subscriptions, one)
+	for _, sub := range s.byID {
+		subscriptions = append(subscriptions, sub)
 	}
-	clusters = s.clusters()
+	clusters = s.liveClusters()
 	s.mu.Unlock()
 	slices.SortFunc(subscriptions, func(a, b *subscription) int { return a.began.Compare(b.began) })
-	all = []Listed{}
-	for _, one := range subscriptions {
-		h := one.current()
-		all = append(all, Listed{
-			one.describe(), alert.FormatTime(one.began), one.delivered.Load(), one.withheld.Load(), one.dropped.Load(), h.bad(), h.reason,
+	all = []SubscriptionStatus{}
+	for _, sub := range subscriptions {
+		h := sub.currentHealth()
+		all = append(all, SubscriptionStatus{
+			sub.info(), alert.FormatTime(sub.began), sub.delivered.Load(), sub.withheld.Load(), sub.dropped.Load(), h.interrupted(), h.reason,
 		})
 	}
 	return all, clusters
 }
 
-// clusters are the clusters that are watched now, safe to print. It needs mu.
-func (s *Subscriptions) clusters() []string {
+// liveClusters are the clusters that are watched now, safe to print. The caller holds mu.
+func (s *Subscriptions) liveClusters() []string {
 	names := s.watchers.Live(time.Now(), bus.KubewatchTTL)
 	for i := range names {
 		names[i] = sanitize.Visible(names[i])
@@ -242,7 +241,7 @@ func (s *Subscriptions) clusters() []string {
 	return names
 }
 
-// Health is what a client gets of Kubernetes.
+// Health describes the Kubernetes subscriptions of a client for health reports.
 type Health struct {
 	// Clusters are watched now. Subscriptions are this client's.
 	Clusters      []string `json:"clusters"`
@@ -258,9 +257,9 @@ func (s *Subscriptions) Health() *Health {
 	if len(s.watchers.Known()) == 0 {
 		return nil
 	}
-	h := Health{Clusters: s.clusters(), Subscriptions: len(s.byID)}
-	for _, one := range s.byID {
-		if one.current().bad() {
+	h := Health{Clusters: s.liveClusters(), Subscriptions: len(s.byID)}
+	for _, sub := range s.byID {
+		if sub.currentHealth().interrupted() {
 			h.Degraded++
 		}
 	}

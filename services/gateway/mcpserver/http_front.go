@@ -55,9 +55,9 @@ func ServeHTTP(ctx context.Context, cfg Config, at HTTPConfig) error {
 	if err != nil {
 		return err
 	}
-	at.beyond = httpguard.Beyond(l.Addr())
+	at.beyond = httpguard.Exposed(l.Addr())
 	h := newHTTPServer(ctx, cfg, at)
-	url := "http://" + httpguard.Reachable(l.Addr()) + pathMCP
+	url := "http://" + httpguard.DialAddress(l.Addr()) + pathMCP
 	h.log.Info("listening for MCP clients", "url", url)
 	if at.Ready != nil {
 		at.Ready(url)
@@ -80,9 +80,9 @@ func ServeHTTP(ctx context.Context, cfg Config, at HTTPConfig) error {
 
 // newFront returns the front, which decides who may send requests.
 func (h *httpServer) newFront(at HTTPConfig) *httpserve.Front {
-	policy := httpguard.Policy{AllowedHosts: at.AllowedHosts, AllowedOrigins: at.AllowedOrigins}.ListeningOn(at.Addr)
-	access := httpguard.Access{Token: strings.TrimSpace(at.Token), Beyond: at.beyond, Proxy: at.Proxy}
-	configured := func(r *http.Request) bool { return policy.Origin(r) == httpguard.Configured }
+	policy := httpguard.Policy{AllowedHosts: at.AllowedHosts, AllowedOrigins: at.AllowedOrigins}.WithListener(at.Addr)
+	access := httpguard.Access{Token: strings.TrimSpace(at.Token), Exposed: at.beyond, Proxy: at.Proxy}
+	configured := func(r *http.Request) bool { return policy.PageKind(r) == httpguard.ConfiguredPage }
 	health := func(check func(*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 		return func(w http.ResponseWriter, r *http.Request) error {
 			httpserve.AnswerHealth(w, r, access, check(r))
@@ -119,10 +119,10 @@ func checkSite(policy httpguard.Policy, r *http.Request) error {
 	if err := policy.CheckHost(r); err != nil {
 		return err
 	}
-	switch policy.Origin(r) {
-	case httpguard.LoopbackOrigin, httpguard.Foreign:
+	switch policy.PageKind(r) {
+	case httpguard.LoopbackPage, httpguard.ForeignPage:
 		return errors.New("origin not allowed: only programs may connect, and pages whose origin is in TOCSIN_ALLOWED_ORIGINS")
-	case httpguard.None, httpguard.Own, httpguard.Configured:
+	case httpguard.NoPage, httpguard.OwnPage, httpguard.ConfiguredPage:
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (s alertSource) Read(ctx context.Context, after uint64, limit int) ([]mcpev
 // has not met yet, and which ends an acknowledgement.
 func (s alertSource) Suppressed(a alert.Alert) (suppressed bool) {
 	// At shutdown nothing is delivered either.
-	_ = s.alerts.Do(func(state *delivery.State, now time.Time) { _, suppressed = state.Silences.Suppresses(a, now) })
+	_ = s.alerts.Do(func(state *delivery.State, now time.Time) { _, suppressed = state.Silences.Check(a, now) })
 	return suppressed
 }
 

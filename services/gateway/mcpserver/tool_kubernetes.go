@@ -33,7 +33,7 @@ func (s *server) subscribe(ctx context.Context, args subscribeArgs, c call) (ans
 		Type: args.Type, Reason: args.Reason,
 	}, c.answered)
 	return encoded(struct {
-		kubernetes.Subscribed
+		kubernetes.SubscriptionInfo
 		Degraded bool   `json:"degraded,omitempty"`
 		Note     string `json:"note,omitempty"`
 	}{made, degraded != "", s.subscribeNote(args.Mode, degraded)}, err)
@@ -77,9 +77,9 @@ func (s *server) unsubscribe(ctx context.Context, args unsubscribeArgs, _ call) 
 func (s *server) listSubscriptions(context.Context, struct{}, call) (answer, error) {
 	all, clusters := s.kubernetes.List()
 	reply := struct {
-		Subscriptions []kubernetes.Listed `json:"subscriptions"`
-		Clusters      []string            `json:"clusters"`
-		Note          string              `json:"note,omitempty"`
+		Subscriptions []kubernetes.SubscriptionStatus `json:"subscriptions"`
+		Clusters      []string                        `json:"clusters"`
+		Note          string                          `json:"note,omitempty"`
 	}{Subscriptions: all, Clusters: clusters}
 	switch err := s.bus.Connected(); {
 	case err != nil:

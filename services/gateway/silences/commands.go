@@ -15,8 +15,8 @@ import (
 // Commands change silences and acknowledgements for all clients, on behalf of a person
 // at a shell.
 type Commands struct {
-	keeper silence.Store
-	by     string
+	store silence.Store
+	by    string
 }
 
 // NewCommands returns commands on a connection with [bus.RoleGateway], which the caller
@@ -31,7 +31,7 @@ func (c Commands) Silence(ctx context.Context, what silence.Matcher, period time
 	if period < silence.MinDuration || period > silence.MaxDuration {
 		return silence.Silence{}, fmt.Errorf("a silence must last between %s and %s", silence.MinDuration, silence.MaxDuration)
 	}
-	added, _, err := c.keeper.Silence(ctx, what, period, reason, c.by)
+	added, _, err := c.store.Silence(ctx, what, period, reason, c.by)
 	switch {
 	case errors.Is(err, silence.ErrFull):
 		return added, fmt.Errorf("there are %d silences already, which is the most: end one (see tocsin silence --list)", silence.MaxSilences)
@@ -43,24 +43,24 @@ func (c Commands) Silence(ctx context.Context, what silence.Matcher, period time
 
 // Ack acknowledges an alert of the last 7 days: its repetitions are suppressed.
 func (c Commands) Ack(ctx context.Context, id string) (silence.Ack, error) {
-	a, err := c.keeper.Alert(ctx, id)
+	a, err := c.store.Alert(ctx, id)
 	if errors.Is(err, silence.ErrNoAlert) {
 		err = fmt.Errorf("%w: tocsin tail --json shows the ids", err)
 	}
 	if err != nil {
 		return silence.Ack{}, err
 	}
-	k, _, err := c.keeper.Ack(ctx, a, c.by)
-	return k, err
+	ack, _, err := c.store.Ack(ctx, a, c.by)
+	return ack, err
 }
 
 // End ends a silence by its id, or an acknowledgement by the id of its alert.
 func (c Commands) End(ctx context.Context, id string) error {
-	_, err := c.keeper.Unsilence(ctx, id)
+	_, err := c.store.Unsilence(ctx, id)
 	if !errors.Is(err, silence.ErrUnknown) {
 		return err
 	}
-	_, err = c.keeper.Unack(ctx, id)
+	_, err = c.store.Unack(ctx, id)
 	if errors.Is(err, silence.ErrUnknown) {
 		return errors.New("no silence or acknowledgement in force has that id: see tocsin silence --list")
 	}
@@ -69,4 +69,4 @@ func (c Commands) End(ctx context.Context, id string) error {
 
 // List returns what is in force, oldest first, with texts that are safe to print. It
 // fails when a part can't be read: an incomplete list would be misread.
-func (c Commands) List(ctx context.Context) (silence.Set, error) { return c.keeper.List(ctx) }
+func (c Commands) List(ctx context.Context) (silence.Set, error) { return c.store.List(ctx) }

@@ -15,11 +15,11 @@ import (
 
 const (
 	// maxEnded is how many acknowledgements that have ended are remembered until the
-	// bus has stored that. Past it the oldest is forgotten: another gateway will have
-	// received what ended it, or the next alert like that ends it.
+	// bus has stored that. Beyond it the oldest is forgotten: another gateway has probably
+	// ended it too, and if not, the next such alert does.
 	maxEnded = 64
-	// maxCounted is for how many silences and acknowledgements suppressed alerts are
-	// counted. Past it the counts of those that no longer exist are forgotten.
+	// maxCounted is the number of silences and acknowledgements with a count of suppressed
+	// alerts. Beyond it the counts of those that no longer exist are forgotten.
 	maxCounted = 2 * (silence.MaxSilences + silence.MaxAcks)
 )
 
@@ -27,32 +27,32 @@ const (
 // concurrent use.
 type Filter struct {
 	set silence.Set
-	// revisions are those of the two records that set was made of.
+	// revisions are the revisions of the two records in set, by key.
 	revisions map[string]uint64
-	// ended are acknowledgements that ended recently. A record that was written
-	// before would bring them back.
+	// ended are acknowledgements that ended recently: an older record must not restore
+	// them.
 	ended silence.Acks
 	// suppressed counts alerts by what suppressed them.
 	suppressed map[silence.Cause]uint64
-	// endings receives each acknowledgement that ends, to be stored for others.
-	endings chan silence.Ack
-	log     *slog.Logger
+	// endedAcks receives each acknowledgement that ends, to be stored for others.
+	endedAcks chan silence.Ack
+	log       *slog.Logger
 }
 
 // NewFilter returns a filter that suppresses nothing yet.
 func NewFilter(log *slog.Logger) *Filter {
-	return &Filter{revisions: map[string]uint64{}, suppressed: map[silence.Cause]uint64{}, endings: make(chan silence.Ack, maxEnded), log: log}
+	return &Filter{revisions: map[string]uint64{}, suppressed: map[silence.Cause]uint64{}, endedAcks: make(chan silence.Ack, maxEnded), log: log}
 }
 
 // Apply replaces what a record holds, unless the filter has a newer revision of it. A
 // record that can't be read changes nothing.
-func (f *Filter) Apply(d silence.Record) {
-	if d.Revision <= f.revisions[d.Key] {
+func (f *Filter) Apply(record silence.Record) {
+	if record.Revision <= f.revisions[record.Key] {
 		return
 	}
-	f.revisions[d.Key] = d.Revision
-	if err := d.Apply(&f.set); err != nil {
-		f.log.Warn("cannot read the silences", "key", d.Key, "error", err)
+	f.revisions[record.Key] = record.Revision
+	if err := record.Apply(&f.set); err != nil {
+		f.log.Warn("cannot read the silences", "key", record.Key, "error", err)
 	}
 	f.set.Acks, _ = f.set.Acks.MarkEnded(f.ended...)
 }
@@ -71,24 +71,24 @@ func (f *Filter) DropMissing() {
 	}
 }
 
-// Suppress reports whether a new alert is suppressed, and counts it.
-func (f *Filter) Suppress(a alert.Alert, now time.Time) bool {
-	why, suppressed := f.Suppresses(a, now)
+// CheckAndCount reports whether a new alert is suppressed, and counts it.
+func (f *Filter) CheckAndCount(a alert.Alert, now time.Time) bool {
+	cause, suppressed := f.Check(a, now)
 	if suppressed {
-		f.Count(why, 1)
+		f.Count(cause, 1)
 	}
 	return suppressed
 }
 
-// Suppresses reports whether an alert is suppressed, and why. An alert that ends an
-// acknowledgement does so first; to ask twice changes nothing.
-func (f *Filter) Suppresses(a alert.Alert, now time.Time) (why silence.Cause, suppressed bool) {
+// Check reports whether an alert is suppressed, and by what. It first ends the
+// acknowledgements that the alert ends. A second call with the same alert has no effect.
+func (f *Filter) Check(a alert.Alert, now time.Time) (cause silence.Cause, suppressed bool) {
 	after, ended := f.set.Acks.Apply(a)
 	f.set.Acks = after
-	for _, k := range ended {
-		f.ended = append(f.ended, k)
+	for _, ack := range ended {
+		f.ended = append(f.ended, ack)
 		select {
-		case f.endings <- k:
+		case f.endedAcks <- ack:
 		default: // nothing stores them, or too slowly: see maxEnded
 		}
 	}
@@ -98,20 +98,20 @@ func (f *Filter) Suppresses(a alert.Alert, now time.Time) (why silence.Cause, su
 
 // Matches reports whether a silence or an acknowledgement matches an alert, and which.
 // It ends no acknowledgement.
-func (f *Filter) Matches(a alert.Alert, now time.Time) (why silence.Cause, suppressed bool) {
+func (f *Filter) Matches(a alert.Alert, now time.Time) (cause silence.Cause, suppressed bool) {
 	return f.set.Suppresses(a, now)
 }
 
 // Count counts suppressed alerts.
-func (f *Filter) Count(why silence.Cause, alerts int) {
-	f.suppressed[why] += uint64(alerts)
+func (f *Filter) Count(cause silence.Cause, alerts int) {
+	f.suppressed[cause] += uint64(alerts)
 	if len(f.suppressed) > maxCounted {
 		f.forgetCounts()
 	}
 }
 
 // Suppressed returns how many alerts a silence or acknowledgement has suppressed.
-func (f *Filter) Suppressed(why silence.Cause) uint64 { return f.suppressed[why] }
+func (f *Filter) Suppressed(cause silence.Cause) uint64 { return f.suppressed[cause] }
 
 // Active returns what is in force at a time, oldest first.
 func (f *Filter) Active(now time.Time) silence.Set {
@@ -122,13 +122,13 @@ func (f *Filter) Active(now time.Time) silence.Set {
 func (f *Filter) forgetCounts() {
 	known := make(map[silence.Cause]uint64, len(f.suppressed))
 	for _, s := range f.set.Silences {
-		if why := (silence.Cause{Silence: s.ID}); f.suppressed[why] > 0 {
-			known[why] = f.suppressed[why]
+		if cause := (silence.Cause{Silence: s.ID}); f.suppressed[cause] > 0 {
+			known[cause] = f.suppressed[cause]
 		}
 	}
-	for _, k := range f.set.Acks {
-		if why := (silence.Cause{Ack: k.AlertID}); f.suppressed[why] > 0 {
-			known[why] = f.suppressed[why]
+	for _, ack := range f.set.Acks {
+		if cause := (silence.Cause{Ack: ack.AlertID}); f.suppressed[cause] > 0 {
+			known[cause] = f.suppressed[cause]
 		}
 	}
 	f.suppressed = known

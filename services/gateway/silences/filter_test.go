@@ -15,7 +15,7 @@ import (
 func TestEndingsAreBounded(t *testing.T) {
 	now := time.Now()
 	f := NewFilter(slog.New(slog.DiscardHandler))
-	f.endings = make(chan silence.Ack, 1) // nothing stores them
+	f.endedAcks = make(chan silence.Ack, 1) // nothing stores them
 	for i := range 2 * maxEnded {
 		key := fmt.Sprint("key", i)
 		a := alert.Alert{ID: key, App: "web", DedupKey: key, Severity: alert.Warning, Timestamp: now}
@@ -26,7 +26,7 @@ func TestEndingsAreBounded(t *testing.T) {
 		f.Apply(silence.Record{Key: bus.KeyAcks, Revision: uint64(i + 1), Data: data})
 		worse := a
 		worse.Severity, worse.Timestamp = alert.Error, now.Add(time.Second)
-		if f.Suppress(worse, worse.Timestamp) {
+		if f.CheckAndCount(worse, worse.Timestamp) {
 			t.Fatalf("%s is suppressed, want it to end its acknowledgement", key)
 		}
 	}

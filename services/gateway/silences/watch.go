@@ -25,17 +25,17 @@ type Owner interface {
 
 // Watch keeps a filter in step with the bus.
 type Watch struct {
-	owner   Owner
-	endings <-chan silence.Ack
-	// unstored is the ended acknowledgement that is being stored; it outlives a
+	owner     Owner
+	endedAcks <-chan silence.Ack
+	// unstoredAck is the ended acknowledgement that is being stored; it outlives a
 	// connection.
-	unstored *silence.Ack
-	log      *slog.Logger
+	unstoredAck *silence.Ack
+	log         *slog.Logger
 }
 
 // NewWatch returns the watch of a filter and its owner.
 func NewWatch(owner Owner, f *Filter, log *slog.Logger) *Watch {
-	return &Watch{owner: owner, endings: f.endings, log: log}
+	return &Watch{owner: owner, endedAcks: f.endedAcks, log: log}
 }
 
 // Run keeps the filter in step until ctx ends. It starts when loaded is closed.
@@ -47,11 +47,11 @@ func (w *Watch) Run(ctx context.Context, session *bus.Session, loaded <-chan str
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.follow(ctx, session) })
-	group.Go(func() error { return w.storeEndings(ctx, session) })
+	group.Go(func() error { return w.storeEndedAcks(ctx, session) })
 	return group.Wait()
 }
 
-// Load reads the silences before the first alert is handed on. It gives up when the bus
+// Load reads the silences before the first alert is delivered. It gives up when the bus
 // does not answer in time: a late alert is worse than one that should be silenced.
 func (w *Watch) Load(ctx context.Context, session *bus.Session) {
 	w.filter(ctx, (*Filter).ForgetRevisions)
@@ -60,7 +60,7 @@ func (w *Watch) Load(ctx context.Context, session *bus.Session) {
 	records, err := silence.Records(reading, session)
 	if err != nil {
 		if ctx.Err() == nil { // else no alert is delivered
-			w.log.Warn("cannot read the silences: alerts are delivered by those known before", "error", err)
+			w.log.Warn("cannot read the silences: alerts are filtered with the silences known before", "error", err)
 		}
 		return
 	}
@@ -69,15 +69,15 @@ func (w *Watch) Load(ctx context.Context, session *bus.Session) {
 }
 
 func (w *Watch) filter(ctx context.Context, f func(*Filter)) {
-	w.shutdown(w.owner.Filter(ctx, f))
+	w.logOwnerEnded(w.owner.Filter(ctx, f))
 }
 
 func (w *Watch) apply(ctx context.Context, records ...silence.Record) {
-	w.shutdown(w.owner.Apply(ctx, records...))
+	w.logOwnerEnded(w.owner.Apply(ctx, records...))
 }
 
-// shutdown logs that the owner has ended: it needs no silences any more.
-func (w *Watch) shutdown(err error) {
+// logOwnerEnded logs the error of an owner that has ended, which needs no silences any more.
+func (w *Watch) logOwnerEnded(err error) {
 	if err != nil {
 		w.log.Debug("cannot apply silences", "error", err)
 	}
@@ -96,30 +96,30 @@ func (w *Watch) follow(ctx context.Context, session *bus.Session) error {
 	})
 }
 
-// storeEndings removes ended acknowledgements from the bus until ctx ends. It waits for
+// storeEndedAcks removes ended acknowledgements from the bus until ctx ends. It waits for
 // a bus that is unreachable.
-func (w *Watch) storeEndings(ctx context.Context, session *bus.Session) error {
+func (w *Watch) storeEndedAcks(ctx context.Context, session *bus.Session) error {
 	for ctx.Err() == nil {
-		if w.unstored == nil {
+		if w.unstoredAck == nil {
 			select {
 			case <-ctx.Done():
 				return nil
-			case k := <-w.endings:
-				w.unstored = &k
+			case ack := <-w.endedAcks:
+				w.unstoredAck = &ack
 			}
 		}
 		err := busclient.Retry(ctx, session, busclient.RequestTimeout, w.log, "store the end of an acknowledgement", func(ctx context.Context) error {
-			return storeEnding(ctx, session, *w.unstored)
+			return storeEndedAck(ctx, session, *w.unstoredAck)
 		})
 		if err != nil {
 			return err
 		}
-		w.unstored = nil
+		w.unstoredAck = nil
 	}
 	return nil
 }
 
-func storeEnding(ctx context.Context, session *bus.Session, ended silence.Ack) error {
+func storeEndedAck(ctx context.Context, session *bus.Session, ended silence.Ack) error {
 	_, err := silence.ChangeAcks(ctx, session, func(acks silence.Acks) (silence.Acks, error) {
 		after, changed := acks.MarkEnded(ended)
 		if !changed {

@@ -182,7 +182,7 @@ func (s *Server) InProcessConn() (net.Conn, error) { return s.ns.InProcessConn()
 func (s *Server) Key(role bus.Role) nkeys.KeyPair { return s.keys[role] }
 
 // URL returns the address for clients on this machine, with the real port.
-func (s *Server) URL() string { return "nats://" + httpguard.Reachable(s.ns.Addr()) }
+func (s *Server) URL() string { return "nats://" + httpguard.DialAddress(s.ns.Addr()) }
 
 // WSURL returns the address for browsers on this machine, or nothing.
 func (s *Server) WSURL() string {

@@ -64,7 +64,7 @@ func startWebsocket(ctx context.Context, cfg Config, inner, origin string, bound
 	}
 	target := &url.URL{Scheme: "http", Host: listener.Host}
 	p := &websocketProxy{
-		url: "ws://" + httpguard.Reachable(l.Addr()), done: make(chan struct{}),
+		url: "ws://" + httpguard.DialAddress(l.Addr()), done: make(chan struct{}),
 		// No proxy from the environment: the listener is in this process.
 		inner: &http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: bounds.read},
 	}
