@@ -337,8 +337,8 @@ func TestDashboardOnAnExternalBus(t *testing.T) {
 	}) {
 		t.Fatalf("%s%s", p.Stdout, p.Log)
 	}
-	if a := e2etest.Get(t, url+"/readyz"); a.Status != 503 || !strings.Contains(a.Body, "away") {
-		t.Errorf("got %d %s, want Status 503 and \"away\" in Body", a.Status, a.Body)
+	if a := e2etest.Get(t, url+"/readyz"); a.Status != 503 || !strings.Contains(a.Body, "unreachable") {
+		t.Errorf("got %d %s, want Status 503 and \"unreachable\" in Body", a.Status, a.Body)
 	}
 	early := listen(t, url, "", 0)
 	server, err := harness.Start(e2etest.NATSServer(t), dir, nil, "-js", "-sd", filepath.Join(dir, "nats"), "-a", "127.0.0.1", "-p", fmt.Sprint(port))

@@ -340,7 +340,7 @@ func TestPageOverRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	e2etest.CheckLog(t, b.Log)
-	v.sees(t, "that the bus is away", `document.querySelector(".live.off")?.textContent.includes("Disconnected")`)
+	v.sees(t, "that the bus is unreachable", `document.querySelector(".live.off")?.textContent.includes("Disconnected")`)
 	v.sees(t, "that what is there may be old", `document.querySelector(".banner")?.textContent.includes("Disconnected since")`)
 	if got := len(v.ids(t)); got != 5 {
 		t.Errorf("%d alerts are shown meanwhile", got)

@@ -57,10 +57,10 @@ func TestExternalNATSInAContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := sys.Post(t, "/ci-result", map[string]any{"status": "failure", "commit": "away"}); a.Status != 503 || a.Header.Get("Retry-After") == "" {
-		t.Fatalf("with the bus away: %d %s, want Status 503 and a Get", a.Status, a.Body)
+		t.Fatalf("with the bus unreachable: %d %s, want Status 503 and a Get", a.Status, a.Body)
 	}
 	if o := sys.Observe(t, nil); o.Block != "" {
-		t.Fatalf("with the bus away: %s, want nothing", o.Block)
+		t.Fatalf("with the bus unreachable: %s, want nothing", o.Block)
 	}
 	if err := nats.Start(ctx); err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func TestExternalClusterWithRoles(t *testing.T) {
 		}
 		if each := externalPosts / rig.Len(); i%each == each/2 {
 			rig.Stop(i / each)
-			t.Logf("while server %d was away, a post was taken: %t", i/each+1, harness.Poll(t.Context(), 3*time.Second, taken))
+			t.Logf("while server %d was down, a post was taken: %t", i/each+1, harness.Poll(t.Context(), 3*time.Second, taken))
 			rig.Start(i / each)
 			rig.Ready()
 		}

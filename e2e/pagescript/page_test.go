@@ -73,7 +73,7 @@ func TestScriptChangesNothing(t *testing.T) {
 			want, wantWritten := page("")
 			tags := map[string]string{"the intake is there": tag(b.IngestURL, "battery")}
 			if prelude == "" {
-				tags["the intake is away"] = away
+				tags["the intake is unreachable"] = away
 			}
 			for which, tag := range tags {
 				got, written := page(tag)

@@ -23,7 +23,7 @@ func explain(err error) *httpserve.Refusal {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		message = "the bus does not answer: tocsin doctor says what is wrong"
 	case errors.Is(err, bus.ErrUnreachable):
-		message = "the bus is away: tocsin doctor says what is wrong"
+		message = "the bus is unreachable: tocsin doctor says what is wrong"
 	}
 	return httpserve.Refuse(http.StatusServiceUnavailable, message).Retry(httpserve.RetryAfter)
 }

@@ -312,14 +312,14 @@ func TestReadersBound(t *testing.T) {
 	d.listen(t, "?replay=1").ids(t, 1)
 }
 
-// TestBusAway: without a bus the page is there, says so, and readers get what comes
+// TestUnreachableBus: without a bus the page is there, says so, and readers get what comes
 // once it is.
-func TestBusAway(t *testing.T) {
+func TestUnreachableBus(t *testing.T) {
 	b := newBus(t)
 	b.raise(t, 2)
 	b.down()
 	d := start(t, b.config())
-	if a := d.get(t, pathReady); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "away") {
+	if a := d.get(t, pathReady); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "unreachable") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a := d.get(t, pathAlerts); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {

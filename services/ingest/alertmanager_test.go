@@ -64,21 +64,21 @@ func TestAlertmanagerAnswers(t *testing.T) {
 		status int
 		says   string
 	}{
-		"nothing in it":     {groupOf(), nil, nil, nil, 200, `"accepted":0`},
-		"one left out":      {groupOf(one, `{}`), nil, nil, nil, 200, `"accepted":1`},
-		"not JSON":          {`x`, nil, nil, nil, 400, "malformed JSON"},
-		"a wrong field":     {groupOf(`{"status":1}`), nil, nil, nil, 400, "alerts.0.status must be a string"},
-		"too many":          {groupOf(strings.Repeat(`{},`, 10_000) + `{}`), nil, nil, nil, 413, "more than 10000 alerts"},
-		"too large":         {strings.Repeat(" ", maxBody+1), nil, nil, nil, 413, "over 1048576 bytes"},
-		"another type":      {groupOf(one), []string{"Content-Type", "text/plain"}, nil, nil, 415, "application/json"},
-		"packed":            {groupOf(one), []string{"Content-Encoding", "gzip"}, nil, nil, 415, "identity"},
-		"the token":         {groupOf(one), []string{"Authorization", "Bearer s3cret"}, withToken, nil, 200, `"accepted":1`},
-		"no token":          {groupOf(one), nil, withToken, nil, 401, "token"},
-		"a page":            {groupOf(one), []string{"Origin", "https://evil.example"}, nil, nil, 403, "TOCSIN_ALLOWED_ORIGINS"},
-		"a configured page": {groupOf(one), []string{"Origin", "https://app.example"}, nil, nil, 200, `"accepted":1`},
-		"the bus is away":   {groupOf(one), nil, nil, bus.ErrUnreachable, 503, ""},
-		"the bus is busy":   {groupOf(one), nil, nil, bus.ErrBusy, 503, ""},
-		"load is shed":      {groupOf(one), nil, crowded, nil, 503, "try again later"},
+		"nothing in it":          {groupOf(), nil, nil, nil, 200, `"accepted":0`},
+		"one left out":           {groupOf(one, `{}`), nil, nil, nil, 200, `"accepted":1`},
+		"not JSON":               {`x`, nil, nil, nil, 400, "malformed JSON"},
+		"a wrong field":          {groupOf(`{"status":1}`), nil, nil, nil, 400, "alerts.0.status must be a string"},
+		"too many":               {groupOf(strings.Repeat(`{},`, 10_000) + `{}`), nil, nil, nil, 413, "more than 10000 alerts"},
+		"too large":              {strings.Repeat(" ", maxBody+1), nil, nil, nil, 413, "over 1048576 bytes"},
+		"another type":           {groupOf(one), []string{"Content-Type", "text/plain"}, nil, nil, 415, "application/json"},
+		"packed":                 {groupOf(one), []string{"Content-Encoding", "gzip"}, nil, nil, 415, "identity"},
+		"the token":              {groupOf(one), []string{"Authorization", "Bearer s3cret"}, withToken, nil, 200, `"accepted":1`},
+		"no token":               {groupOf(one), nil, withToken, nil, 401, "token"},
+		"a page":                 {groupOf(one), []string{"Origin", "https://evil.example"}, nil, nil, 403, "TOCSIN_ALLOWED_ORIGINS"},
+		"a configured page":      {groupOf(one), []string{"Origin", "https://app.example"}, nil, nil, 200, `"accepted":1`},
+		"the bus is unreachable": {groupOf(one), nil, nil, bus.ErrUnreachable, 503, ""},
+		"the bus is busy":        {groupOf(one), nil, nil, bus.ErrBusy, 503, ""},
+		"load is shed":           {groupOf(one), nil, crowded, nil, 503, "try again later"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			change := tt.change

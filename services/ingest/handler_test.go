@@ -275,7 +275,7 @@ func TestAnswers(t *testing.T) {
 		{name: "too many under way", status: 429, method: "POST", path: "/ci-result", body: text(failure), header: j, crowd: maxRequests},
 		{name: "the bus is busy", status: 429, method: "POST", path: "/v1/events", body: text(logEvent), header: j, sink: &fakeSink{err: fmt.Errorf("publish to telemetry.default.log: %w", bus.ErrBusy)}},
 		{name: "a bug", status: 500, method: "POST", path: "/v1/events", body: text(`{"kind":"log","log":{"level":"info","message":"panic"}}`), header: j},
-		{name: "the bus is away", status: 503, method: "POST", path: "/v1/events", body: text(logEvent), header: j, sink: &fakeSink{err: bus.ErrUnreachable}},
+		{name: "the bus is unreachable", status: 503, method: "POST", path: "/v1/events", body: text(logEvent), header: j, sink: &fakeSink{err: bus.ErrUnreachable}},
 		{name: "the bus refuses", status: 503, method: "POST", path: "/ci-result", body: text(failure), header: j, sink: &fakeSink{err: fmt.Errorf("publish to intake.ci: %w: insufficient storage", bus.ErrRefused)}},
 		{name: "not ready", status: 503, method: "GET", path: "/readyz", sink: &fakeSink{notReady: errors.New("stream TELEMETRY does not exist: start tocsin up or tocsin detector once")}},
 		{name: "alive though not ready", status: 200, method: "GET", path: "/healthz", sink: &fakeSink{notReady: bus.ErrUnreachable}},

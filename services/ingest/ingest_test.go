@@ -157,7 +157,7 @@ func TestBusUnreachableAndRestored(t *testing.T) {
 	b := bustest.Start(t)
 	b.Stop()
 	url, _ := start(t, Config{Bus: bus.Config{Dir: b.Dir}})
-	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || body != `{"ok":false,"error":"the bus is away"}` {
+	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || body != `{"ok":false,"error":"the bus is unreachable"}` {
 		t.Errorf("ready without a bus: got %d %s, want 503", status, body)
 	}
 	if status, _, _ := send(t, "GET", url+"/healthz", ""); status != 200 {

@@ -86,7 +86,7 @@ func TestOTLP(t *testing.T) {
 		{name: "gRPC", path: pathOTLPLogs, media: "application/grpc", body: hi, status: 415, answer: `application/x-protobuf, application/json`},
 		{name: "without the token", path: pathOTLPLogs, media: protobuf, body: hi, change: withToken, status: 401, answer: "a token is required"},
 		{name: "with the token", path: pathOTLPLogs, media: protobuf, body: hi, change: withToken, header: []string{"Authorization", "Bearer s3cret"}, status: 200, stored: 1},
-		{name: "the bus is away", path: pathOTLPLogs, media: protobuf, body: hi, sink: &fakeSink{err: bus.ErrUnreachable}, status: 503, answer: "\x08\x0e"},
+		{name: "the bus is unreachable", path: pathOTLPLogs, media: protobuf, body: hi, sink: &fakeSink{err: bus.ErrUnreachable}, status: 503, answer: "\x08\x0e"},
 		{name: "the bus is busy", path: pathOTLPLogs, media: typeJSON, body: []byte(exportedJSON), sink: &fakeSink{err: bus.ErrBusy}, status: 429, answer: `"code":8`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

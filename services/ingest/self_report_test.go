@@ -49,10 +49,10 @@ func TestPendingReportsAreBounded(t *testing.T) {
 	r := &reporter{inFlight: newInFlight(1000), app: ownApp, dropped: prometheus.NewCounter(prometheus.CounterOpts{Name: "dropped"})}
 	turns := []gobreaker.State{gobreaker.StateOpen, gobreaker.StateHalfOpen}
 	for i := range 101 {
-		r.addCircuit(circuitChange{state: turns[i%2], reason: "the bus is away"})
+		r.addCircuit(circuitChange{state: turns[i%2], reason: "the bus is unreachable"})
 	}
 	if got := story(r); got != "open" {
-		t.Errorf("while the bus is away: %s", got)
+		t.Errorf("while the bus is unreachable: %s", got)
 	}
 	r.addCircuit(circuitChange{state: gobreaker.StateHalfOpen})
 	r.addCircuit(circuitChange{state: gobreaker.StateClosed})

@@ -66,7 +66,7 @@ func TestSentry(t *testing.T) {
 		{name: "broken gzip", path: sentryPath, body: "garbage", header: []string{"Content-Encoding", "gzip"}, status: 400, answer: "not gzip"},
 		{name: "a gzip bomb", path: sentryPath, body: string(packed(t, "gzip", make([]byte, maxDecompressed+1))), header: []string{"Content-Encoding", "gzip"}, status: 413, answer: "send smaller batches"},
 		{name: "too many logs", path: sentryPath, body: logs, status: 413, answer: "over 10000 entries: send smaller batches"},
-		{name: "the bus is away", path: sentryPath, body: sentryEnvelope, sink: &fakeSink{err: bus.ErrUnreachable}, status: 503, answer: "error"},
+		{name: "the bus is unreachable", path: sentryPath, body: sentryEnvelope, sink: &fakeSink{err: bus.ErrUnreachable}, status: 503, answer: "error"},
 
 		{name: "without the token", path: sentryPath, body: anonymous, change: withToken, status: 401, answer: "the DSN must be http://TOKEN@HOST/PROJECT"},
 		{name: "an event without the token", path: "/api/7/store/", body: sentryEvent, change: withToken, status: 401, answer: "TOCSIN_TOKEN"},

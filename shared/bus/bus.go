@@ -19,7 +19,7 @@ import (
 var (
 	// ErrUnreachable is returned when the bus can't be reached right now. The session
 	// keeps trying.
-	ErrUnreachable = errors.New("the bus is away")
+	ErrUnreachable = errors.New("the bus is unreachable")
 	// ErrClosed is returned when the connection of a session was closed for good, as it
 	// is when the bus no longer knows its key. Only a new session helps: see [Run].
 	ErrClosed = errors.New("the connection to the bus is closed")

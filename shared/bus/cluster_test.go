@@ -105,7 +105,7 @@ func (s *telling) tell(ctx context.Context, p *bus.Publisher, subject string, id
 
 // TestRollingRestart restarts each server of a cluster in turn while alerts and
 // telemetry are published and followed: nothing accepted is lost, and nothing is
-// handed on twice. Alerts go on while a server is away.
+// handed on twice. Alerts go on while a server is down.
 func TestRollingRestart(t *testing.T) {
 	rig := bustest.Cluster(t, 3)
 	rig.Provision(bus.Layout{})
@@ -153,8 +153,8 @@ func TestRollingRestart(t *testing.T) {
 		rig.Stop(i)
 		down := time.Now()
 		before := alerts.count.Load()
-		patiently(t, "alert while a server is away", func() bool { return alerts.count.Load() > before+20 })
-		t.Logf("server %d is away: 20 alerts in %s", i+1, time.Since(down))
+		patiently(t, "alert while a server is down", func() bool { return alerts.count.Load() > before+20 })
+		t.Logf("server %d is down: 20 alerts in %s", i+1, time.Since(down))
 		rig.Start(i)
 		rig.Ready()
 		before = events.count.Load()
@@ -292,7 +292,7 @@ func TestReplicasAreRaised(t *testing.T) {
 	})
 	for i := range rig.Len() { // wherever the first copy was
 		rig.Stop(i)
-		patiently(t, "alert with a server away", func() bool {
+		patiently(t, "alert with a server down", func() bool {
 			_, err := p.Publish(t.Context(), &nats.Msg{Subject: "alerts.web.ci.error", Data: []byte("more")})
 			return err == nil
 		})

@@ -96,7 +96,7 @@ func TestEachServiceAnswersForItself(t *testing.T) {
 		name string
 		say  query.Health
 	}{
-		{"i2", connect(t, b, bus.RoleIngest), "ingest", query.Health{Reason: "the bus is away", Ingest: &query.IngestHealth{Pressure: "hard", Circuit: "open"}}},
+		{"i2", connect(t, b, bus.RoleIngest), "ingest", query.Health{Reason: "the bus is unreachable", Ingest: &query.IngestHealth{Pressure: "hard", Circuit: "open"}}},
 		{"i1", connect(t, b, bus.RoleIngest), "ingest", query.Health{OK: true, Ingest: &query.IngestHealth{Pressure: "normal", Circuit: "closed", Accepted: 7}}},
 		{"d1", connect(t, b, bus.RoleDetector), "detector", query.Health{OK: true, Detector: &query.DetectorHealth{Partitions: []int{0}, Of: 1}}},
 		{"g1", desk, "gateway", query.Health{OK: true, Gateway: &query.GatewayHealth{Client: "test"}}},
@@ -117,7 +117,7 @@ func TestEachServiceAnswersForItself(t *testing.T) {
 	if i := all[3]; !i.OK || i.Ingest == nil || i.Ingest.Accepted != 7 || i.Detector != nil {
 		t.Errorf("%+v", i)
 	}
-	if i := all[4]; i.OK || i.Reason != "the bus is away" || i.Ingest.Pressure != "hard" {
+	if i := all[4]; i.OK || i.Reason != "the bus is unreachable" || i.Ingest.Pressure != "hard" {
 		t.Errorf("%+v", i)
 	}
 	// The list of nats micro ls.

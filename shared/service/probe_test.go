@@ -21,7 +21,7 @@ func TestProbe(t *testing.T) {
 	}{
 		"ready":            {path: "/readyz", answer: func(w http.ResponseWriter) { _, _ = io.WriteString(w, `{"ok":true}`) }},
 		"alive":            {probe: Probe{Live: true}, path: "/healthz", answer: func(http.ResponseWriter) {}},
-		"not ready":        {path: "/readyz", want: "it is not ready: the bus is away", answer: says(503, `{"ok":false,"error":"the bus is away"}`)},
+		"not ready":        {path: "/readyz", want: "it is not ready: the bus is unreachable", answer: says(503, `{"ok":false,"error":"the bus is unreachable"}`)},
 		"not alive":        {probe: Probe{Live: true}, path: "/healthz", want: "it is not alive: status 500", answer: says(500, "")},
 		"no JSON":          {path: "/readyz", want: "it is not ready: host is not allowed", answer: says(403, "host is not allowed\n")},
 		"a hostile reason": {path: "/readyz", want: "it is not ready: ␛[31m", answer: says(503, `{"error":"\u001b[31m"}`)},

@@ -61,31 +61,31 @@ func TestRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w logged
 		log := repeatsInto(&w)
-		const away = `level=WARN msg="the bus is away" because=refused`
+		const warning = `level=WARN msg="the bus is unreachable" because=refused`
 		say := func(n int) {
 			for range n {
-				log.Warn("the bus is away", "because", "refused")
+				log.Warn("the bus is unreachable", "because", "refused")
 			}
 		}
 		say(1)
-		wrote(t, &w, "at once", away)
+		wrote(t, &w, "at once", warning)
 		say(3)
 		time.Sleep(59 * time.Second)
 		say(1)
 		wrote(t, &w, "within the minute")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		wrote(t, &w, "at its end", away+" repeated=4")
+		wrote(t, &w, "at its end", warning+" repeated=4")
 		say(2)
 		wrote(t, &w, "in the next minute")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		wrote(t, &w, "at the end of the next", away+" repeated=2")
+		wrote(t, &w, "at the end of the next", warning+" repeated=2")
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		wrote(t, &w, "when it has stopped")
 		say(1)
-		wrote(t, &w, "after a pause", away)
+		wrote(t, &w, "after a pause", warning)
 
 		// Two lines at different times: each has a minute of its own.
 		time.Sleep(20 * time.Second)
@@ -95,7 +95,7 @@ func TestRepeats(t *testing.T) {
 		say(1)
 		time.Sleep(40 * time.Second)
 		synctest.Wait()
-		wrote(t, &w, "the end of the first's minute", away+" repeated=1")
+		wrote(t, &w, "the end of the first's minute", warning+" repeated=1")
 		time.Sleep(20 * time.Second)
 		synctest.Wait()
 		wrote(t, &w, "the end of the second's", `level=ERROR msg="a bug" path=/a repeated=1`)

@@ -42,7 +42,7 @@ func TestHealthPages(t *testing.T) {
 	if status, body := page(t, url, "/healthz"); status != 200 || body != `{"ok":true}` {
 		t.Errorf("alive: %d %s", status, body)
 	}
-	if status, body := page(t, url, "/readyz"); status != 503 || body != `{"ok":false,"error":"the bus is away"}` {
+	if status, body := page(t, url, "/readyz"); status != 503 || body != `{"ok":false,"error":"the bus is unreachable"}` {
 		t.Errorf("without a bus: %d %s", status, body)
 	}
 	ready := func(want int) {
