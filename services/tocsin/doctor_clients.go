@@ -14,26 +14,26 @@ import (
 // clients checks for each MCP client of this user whether alerts reach its model. A
 // client that is not set up is no fault; a broken entry is.
 func (d *doctor) clients(ctx context.Context) []finding {
-	place, err := herePlace()
+	dirs, err := currentDirs()
 	if err != nil {
 		return nil // clients keep their settings in the home directory
 	}
 	var out []finding
 	for _, client := range setup.Clients() {
-		out = append(out, d.client(ctx, client, place)...)
+		out = append(out, d.client(ctx, client, dirs)...)
 	}
 	return out
 }
 
-func (d *doctor) client(ctx context.Context, client setup.Client, place setup.Place) []finding {
+func (d *doctor) client(ctx context.Context, client setup.Client, dirs setup.Dirs) []finding {
 	var out []finding
 	var states []clientState
 	var off switches
 	for _, scope := range setup.Scopes() {
-		if scope == setup.Project && sameFile(place.Project, place.Home) {
+		if scope == setup.Project && sameFile(dirs.Project, dirs.Home) {
 			continue // these are the user's files
 		}
-		s, err := nearest(client, place, scope)
+		s, err := nearest(client, dirs, scope)
 		if err != nil {
 			out = append(out, failed(client.Name, err.Error(), "fix that file, or move it away: "+client.Title+" may not be able to read it either"))
 			continue
@@ -56,8 +56,8 @@ func (d *doctor) client(ctx context.Context, client setup.Client, place setup.Pl
 		}
 		where := fmt.Sprintf("%s in %s", s.scope, strings.Join(s.paths, " and "))
 		f := finding{check: client.Name, result: where + "; " + s.reach(off)}
-		if s.place.Project != place.Project && s.scope == setup.Project && !client.Upwards {
-			f.result += "; for sessions that start in " + s.place.Project
+		if s.dirs.Project != dirs.Project && s.scope == setup.Project && !client.ReadsParents {
+			f.result += "; for sessions that start in " + s.dirs.Project
 		}
 		if len(s.found.Hooks) > 0 || len(s.more) > 0 {
 			if hooked || len(s.found.Hooks) > 0 && len(s.more) > 0 {
@@ -70,7 +70,7 @@ func (d *doctor) client(ctx context.Context, client setup.Client, place setup.Pl
 		}
 		out = append(out, f)
 	}
-	if len(out) == 0 && inUse(client, place) {
+	if len(out) == 0 && inUse(client, dirs) {
 		out = append(out, finding{check: client.Name, result: "not set up; to deliver alerts to it: tocsin install " + client.Name, unset: true})
 	}
 	return out
@@ -93,8 +93,8 @@ func plugin(s clientState, off switches) finding {
 
 // inUse reports whether the user has a client: its program, or its directory with more
 // than our backups in it.
-func inUse(client setup.Client, place setup.Place) bool {
-	entries, err := os.ReadDir(client.Dir(place))
+func inUse(client setup.Client, dirs setup.Dirs) bool {
+	entries, err := os.ReadDir(client.Dir(dirs))
 	for _, e := range entries {
 		if err == nil && !strings.Contains(e.Name(), setup.BackupMark) {
 			return true
@@ -118,7 +118,7 @@ func (d *doctor) problem(ctx context.Context, s clientState) (problem, fix strin
 	if !s.hooked() || server == nil {
 		return "", ""
 	}
-	if server.HTTP() && server.Client() == "" {
+	if server.IsHTTP() && server.Client() == "" {
 		return "has a URL without ?client=NAME: its hooks and observe both deliver each alert",
 			fmt.Sprintf("add ?client=NAME to the URL, then: %s", s.fix())
 	}

@@ -34,7 +34,7 @@ func (d *doctor) broken(ctx context.Context, s clientState) (problem, fix string
 		if itself, err := os.Executable(); err == nil && sameFile(path, itself) {
 			continue
 		}
-		if s.scope == setup.Project && inside(s.place.Project, path) {
+		if s.scope == setup.Project && inside(s.dirs.Project, path) {
 			continue // a program of the repository is not run just to learn its version
 		}
 		version, err := versionOf(ctx, path)

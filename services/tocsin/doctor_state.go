@@ -14,9 +14,9 @@ import (
 type clientState struct {
 	client setup.Client
 	scope  setup.Scope
-	// place is where it was found: for a project, perhaps in a parent directory.
-	place setup.Place
-	found setup.Found
+	// dirs are where it was found. For a project, that may be a parent directory.
+	dirs  setup.Dirs
+	found setup.Entries
 	// more are the hooks in files that install does not write, and moreIn these files;
 	// alsoIn are all such files with an entry of ours.
 	more           []setup.Hook
@@ -42,14 +42,14 @@ func (s *switches) note(of clientState) {
 
 // nearest returns what a client has in a scope. For a project, that is the working
 // directory or the nearest parent with an entry of ours, within the repository.
-func nearest(client setup.Client, place setup.Place, scope setup.Scope) (clientState, error) {
-	here, err := inspect(client, place, scope)
-	root := repository(place.Project)
+func nearest(client setup.Client, dirs setup.Dirs, scope setup.Scope) (clientState, error) {
+	here, err := inspect(client, dirs, scope)
+	root := repository(dirs.Project)
 	if err != nil || scope == setup.User || root == "" {
 		return here, err
 	}
-	for at := place; ; at.Project = filepath.Dir(at.Project) {
-		if sameFile(at.Project, place.Home) {
+	for at := dirs; ; at.Project = filepath.Dir(at.Project) {
+		if sameFile(at.Project, dirs.Home) {
 			return here, nil // the files there are the user's
 		}
 		if s, err := inspect(client, at, scope); err != nil || s.any() || s.found.Plugin != "" {
@@ -62,10 +62,10 @@ func nearest(client setup.Client, place setup.Place, scope setup.Scope) (clientS
 }
 
 // inspect returns what the files of one scope contain of ours.
-func inspect(client setup.Client, place setup.Place, scope setup.Scope) (clientState, error) {
-	s := clientState{client: client, scope: scope, place: place}
+func inspect(client setup.Client, dirs setup.Dirs, scope setup.Scope) (clientState, error) {
+	s := clientState{client: client, scope: scope, dirs: dirs}
 	texts := map[string][]byte{}
-	written := client.Files(place, scope)
+	written := client.Files(dirs, scope)
 	for _, file := range written {
 		src, err := setup.Read(file.Path)
 		if err != nil {
@@ -83,20 +83,20 @@ func inspect(client setup.Client, place setup.Place, scope setup.Scope) (clientS
 		s.found.Hooks = append(s.found.Hooks, found.Hooks...)
 		s.paths, texts[file.Path] = append(s.paths, file.Path), src
 	}
-	if client.Also != nil {
-		if err := s.also(client.Also(place, scope), client.Files(place, setup.User)); err != nil {
+	if client.ReadOnlyFiles != nil {
+		if err := s.also(client.ReadOnlyFiles(dirs, scope), client.Files(dirs, setup.User)); err != nil {
 			return s, err
 		}
 	}
 	if !s.written {
 		return s, nil
 	}
-	w := setup.Wanted{
+	w := setup.Options{
 		Program: s.found.Program(), Hooks: len(s.found.Hooks) > 0, Inbox: s.found.Server.Client(), StateDir: s.found.Server.StateDir(),
 		Namespaces: s.found.Server.Namespaces(),
 	}
 	var err error
-	if w.Variables, err = passedOn(); err != nil {
+	if w.Variables, err = gatewayVariables(); err != nil {
 		return s, err
 	}
 	for _, file := range written {
@@ -112,7 +112,7 @@ func inspect(client setup.Client, place setup.Place, scope setup.Scope) (clientS
 func (s *clientState) also(files, users []setup.File) error {
 	for _, file := range files {
 		src, err := setup.Read(file.Path)
-		var found setup.Found
+		var found setup.Entries
 		if err == nil {
 			found, err = file.Find(src)
 		}
@@ -134,7 +134,7 @@ func (s *clientState) also(files, users []setup.File) error {
 }
 
 // note adds what a file has, but its hooks.
-func (s *clientState) note(file setup.File, found setup.Found) {
+func (s *clientState) note(file setup.File, found setup.Entries) {
 	in := func(setting string) string { return setting + " in " + file.Path }
 	if found.HooksOff != "" {
 		s.off.hooks = in(found.HooksOff)
@@ -148,12 +148,12 @@ func (s *clientState) note(file setup.File, found setup.Found) {
 	if found.Plugin != "" {
 		s.found.Plugin = found.Plugin
 	}
-	if found.Server.Ours() {
+	if found.Server.IsTocsin() {
 		s.found.Server = found.Server
 		if found.Server.Off != "" {
 			s.found.Server.Off = in(found.Server.Off)
 		}
-		if !found.Server.HTTP() {
+		if !found.Server.IsHTTP() {
 			s.programs = append(s.programs, found.Server.Command)
 		}
 	}
@@ -231,10 +231,10 @@ func (s clientState) reach(off switches) string {
 			more += "; and by the channel in a session that was started with it"
 		}
 	}
-	if needs := s.client.Needs(s.scope); needs != "" {
+	if needs := s.client.Approval(s.scope); needs != "" {
 		more += " (" + needs + ")"
 	}
-	if s.found.Server != nil && s.found.Server.HTTP() {
+	if s.found.Server != nil && s.found.Server.IsHTTP() {
 		more += "; its gateway is at a URL, and not checked here"
 	}
 	if s.stale {

@@ -59,7 +59,7 @@ func (c *gatewayCommand) Run(ctx context.Context, env service.Env) error {
 		return group.Wait()
 	}
 	group.Go(func() error {
-		k := keeper{
+		k := busSupervisor{
 			dir: statedir.At(env.StateDir), log: env.Logger.With("component", "keeper"),
 			args: []string{"up", "--idle-exit", backgroundIdleExit, "--state-dir", env.StateDir},
 		}

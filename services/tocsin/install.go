@@ -43,7 +43,7 @@ func (c *installCommand) Validate(line *kong.Context) error {
 
 // Run writes the client's entries, unless they are up to date.
 func (c *installCommand) Run(_ context.Context, env service.Env) error {
-	client, place, err := c.find()
+	client, dirs, err := c.find()
 	if err != nil {
 		return err
 	}
@@ -52,14 +52,14 @@ func (c *installCommand) Run(_ context.Context, env service.Env) error {
 		return err
 	}
 	scope := setup.Scope(c.Scope)
-	w, err := c.wanted(client, place, env, program)
+	w, err := c.wanted(client, dirs, env, program)
 	if err != nil {
 		return err
 	}
 	if err := w.Check(); err != nil {
 		return service.Usagef("%v", err)
 	}
-	changes, err := plan(client, place, scope, func(f setup.File, src []byte) ([]byte, error) {
+	changes, err := plan(client, dirs, scope, func(f setup.File, src []byte) ([]byte, error) {
 		return f.Install(src, w)
 	})
 	if err != nil {
@@ -71,13 +71,13 @@ func (c *installCommand) Run(_ context.Context, env service.Env) error {
 	}
 	say := printer{w: env.Stdout}
 	say.line("next:")
-	if s, err := inspect(client, place, scope); err == nil {
+	if s, err := inspect(client, dirs, scope); err == nil {
 		w.Rewake = s.rewakes() // an earlier install may have written it
 	}
-	for _, next := range client.Next(scope, w) {
+	for _, next := range client.NextSteps(scope, w) {
 		say.line("  - " + next)
 	}
-	for _, note := range notes(client, place, scope, w) {
+	for _, note := range notes(client, dirs, scope, w) {
 		say.line("note: " + note)
 	}
 	return say.err
@@ -85,15 +85,15 @@ func (c *installCommand) Run(_ context.Context, env service.Env) error {
 
 // wanted returns what to write: the hooks join the bus and share the inbox of the gateway
 // that is set up, with the arguments and variables that its user added.
-func (c *installCommand) wanted(client setup.Client, place setup.Place, env service.Env, program string) (setup.Wanted, error) {
-	w := setup.Wanted{Program: program, Hooks: c.Hooks && client.HasHooks, Rewake: c.Rewake}
+func (c *installCommand) wanted(client setup.Client, dirs setup.Dirs, env service.Env, program string) (setup.Options, error) {
+	w := setup.Options{Program: program, Hooks: c.Hooks && client.HasHooks, Rewake: c.Rewake}
 	var err error
-	if w.Variables, err = passedOn(); err != nil {
+	if w.Variables, err = gatewayVariables(); err != nil {
 		return w, err
 	}
 	for _, scope := range append([]setup.Scope{setup.Scope(c.Scope)}, setup.Scopes()...) {
 		// plan reports what can't be read.
-		if s, err := inspect(client, place, scope); err == nil && s.found.Server != nil {
+		if s, err := inspect(client, dirs, scope); err == nil && s.found.Server != nil {
 			w.Inbox, w.StateDir, w.Namespaces = s.found.Server.Client(), s.found.Server.StateDir(), s.found.Server.Namespaces()
 			break
 		}
@@ -105,34 +105,34 @@ func (c *installCommand) wanted(client setup.Client, place setup.Place, env serv
 }
 
 // find returns the client, and where its configuration is.
-func (c *setupFlags) find() (setup.Client, setup.Place, error) {
+func (c *setupFlags) find() (setup.Client, setup.Dirs, error) {
 	client, ok := setup.Lookup(c.Client)
 	if !ok {
-		return setup.Client{}, setup.Place{}, service.Usagef("unknown client %q", c.Client)
+		return setup.Client{}, setup.Dirs{}, service.Usagef("unknown client %q", c.Client)
 	}
-	place, err := herePlace()
-	if err == nil && setup.Scope(c.Scope) == setup.Project && sameFile(place.Project, place.Home) {
+	dirs, err := currentDirs()
+	if err == nil && setup.Scope(c.Scope) == setup.Project && sameFile(dirs.Project, dirs.Home) {
 		// The project's files there would be the user's.
 		err = service.Usagef("the working directory is your home: use --scope user, or go to a project")
 	}
-	return client, place, err
+	return client, dirs, err
 }
 
-// herePlace returns where clients that start here read their configuration.
-func herePlace() (setup.Place, error) {
+// currentDirs returns where clients that start here read their configuration.
+func currentDirs() (setup.Dirs, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return setup.Place{}, fmt.Errorf("find the working directory: %w: change to the project and run this again", err)
+		return setup.Dirs{}, fmt.Errorf("find the working directory: %w: change to the project and run this again", err)
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
-		return setup.Place{}, fmt.Errorf("find the home directory: %w: set HOME", err)
+		return setup.Dirs{}, fmt.Errorf("find the home directory: %w: set HOME", err)
 	}
 	config, err := os.UserConfigDir()
 	if err != nil {
-		return setup.Place{}, fmt.Errorf("find the configuration directory: %w: set HOME", err)
+		return setup.Dirs{}, fmt.Errorf("find the configuration directory: %w: set HOME", err)
 	}
-	return setup.Place{Project: dir, Home: home, Config: config, Getenv: os.Getenv}, nil
+	return setup.Dirs{Project: dir, Home: home, Config: config, Getenv: os.Getenv}, nil
 }
 
 // thisProgram returns the path by which tocsin was started: that of the launcher where
@@ -177,11 +177,11 @@ func sameFile(a, b string) bool {
 
 // plan computes all changes before the first is written, so that one file which can't be
 // edited prevents them all.
-func plan(client setup.Client, place setup.Place, scope setup.Scope, edit func(setup.File, []byte) ([]byte, error)) ([]setup.Change, error) {
+func plan(client setup.Client, dirs setup.Dirs, scope setup.Scope, edit func(setup.File, []byte) ([]byte, error)) ([]setup.Change, error) {
 	var out []setup.Change
-	for _, file := range client.Files(place, scope) {
+	for _, file := range client.Files(dirs, scope) {
 		if scope == setup.Project {
-			if err := setup.Within(place.Project, file.Path); err != nil {
+			if err := setup.CheckInside(dirs.Project, file.Path); err != nil {
 				return nil, err
 			}
 		}
@@ -194,7 +194,7 @@ func plan(client setup.Client, place setup.Place, scope setup.Scope, edit func(s
 			return nil, err
 		}
 		change := setup.Change{File: file, Before: before, After: after, Private: scope == setup.User}
-		if !change.None() {
+		if !change.IsEmpty() {
 			out = append(out, change)
 		}
 	}
@@ -227,7 +227,7 @@ func (c *setupFlags) apply(to io.Writer, client setup.Client, changes []setup.Ch
 		if change.After == nil {
 			action = "removed"
 		}
-		line := fmt.Sprintf("%s %s (%s)", action, change.File.Path, change.Of())
+		line := fmt.Sprintf("%s %s (%s)", action, change.File.Path, change.Part())
 		if backup != "" {
 			line += "\n  backup: " + backup
 		}

@@ -9,12 +9,12 @@ import (
 )
 
 // notes returns warnings about settings that likely differ from what the user expects.
-func notes(client setup.Client, place setup.Place, scope setup.Scope, w setup.Wanted) []string {
+func notes(client setup.Client, dirs setup.Dirs, scope setup.Scope, w setup.Options) []string {
 	var out []string
-	if root := repository(place.Project); scope == setup.Project && root != "" {
+	if root := repository(dirs.Project); scope == setup.Project && root != "" {
 		out = append(out, "these files contain a path of this machine: keep them out of version control")
-		if root != place.Project {
-			out = append(out, fmt.Sprintf("%s is inside of %s: a client that starts there may not read these files", place.Project, root))
+		if root != dirs.Project {
+			out = append(out, fmt.Sprintf("%s is inside of %s: a client that starts there may not read these files", dirs.Project, root))
 		}
 	}
 	for _, name := range []string{"TOCSIN_STATE_DIR", "TOCSIN_NATS_URL"} {
@@ -24,7 +24,7 @@ func notes(client setup.Client, place setup.Place, scope setup.Scope, w setup.Wa
 	}
 	var off switches
 	for _, of := range setup.Scopes() {
-		s, err := inspect(client, place, of)
+		s, err := inspect(client, dirs, of)
 		if err != nil {
 			continue
 		}
@@ -59,7 +59,7 @@ func notesOn(s clientState, written, hooks bool) []string {
 	if written && server != nil && server.Off != "" {
 		out = append(out, s.client.Title+" does not start the server: it is turned off by "+server.Off)
 	}
-	if written && server != nil && server.HTTP() && server.Client() == "" && s.hooked() {
+	if written && server != nil && server.IsHTTP() && server.Client() == "" && s.hooked() {
 		out = append(out, "the server's URL has no ?client=NAME: add it and run this again, or hooks and observe both deliver each alert")
 	}
 	return out

@@ -95,7 +95,7 @@ func (c *upCommand) Run(ctx context.Context, env service.Env) error {
 	}
 	env.Logger.Warn("restarting", "error", err)
 	service.FlushLog(env.Logger)
-	return fmt.Errorf("restart in place: %w", syscall.Exec(exe, c.inPlace(os.Args, at), os.Environ())) //nolint:gosec // this program
+	return fmt.Errorf("restart in place: %w", syscall.Exec(exe, c.restartArgs(os.Args, at), os.Environ())) //nolint:gosec // this program
 }
 
 // serve runs all services until ctx ends, and returns where they listened.

@@ -79,7 +79,7 @@ func (u *up) untilWritable(ctx context.Context) error {
 		if fault == nil {
 			continue
 		}
-		if err := hasRoom(u.env.StateDir, statedir.At(u.env.StateDir).JetStream()); err != nil {
+		if err := checkSpace(u.env.StateDir, statedir.At(u.env.StateDir).JetStream()); err != nil {
 			u.env.Logger.Warn("the store failed; free disk space to have it used again", "error", err)
 			continue
 		}

@@ -18,9 +18,9 @@ func systemVariables() []string {
 	}
 }
 
-// passedOn returns the variables that a client has to pass to its gateway: all that the
+// gatewayVariables returns the variables that a client has to pass to its gateway: all that the
 // gateway, or the bus that it may start, reads.
-func passedOn() ([]string, error) {
+func gatewayVariables() ([]string, error) {
 	k, err := kong.New(&cli{}, kong.Configuration(noSettings))
 	if err != nil {
 		return nil, fmt.Errorf("list the settings: %w", err)

@@ -11,7 +11,7 @@ import (
 // TestPassedOn expects every setting of the gateway, and of the bus that it starts, also of
 // embedded structs.
 func TestPassedOn(t *testing.T) {
-	got, err := passedOn()
+	got, err := gatewayVariables()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +36,13 @@ func TestPassedOn(t *testing.T) {
 	}
 	for _, name := range append(want, "XDG_STATE_HOME", "TOCSIN_NOTIFY_SLACK", "TOCSIN_NATS_WS_ADDR") {
 		if !slices.Contains(got, name) {
-			t.Errorf("passedOn lacks %s", name)
+			t.Errorf("gatewayVariables lacks %s", name)
 		}
 	}
 	seen := map[string]bool{}
 	for _, name := range got {
 		if seen[name] {
-			t.Errorf("passedOn has %s twice", name)
+			t.Errorf("gatewayVariables has %s twice", name)
 		}
 		seen[name] = true
 	}

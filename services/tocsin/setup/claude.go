@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Timeouts of hooks. A hook answers in milliseconds; the bound is for a machine
-// that hangs. The hook that waits gets a minute more than it waits.
+// Timeouts of hooks. A hook answers in milliseconds; hookSeconds is for a machine that
+// hangs. The timeout of the hook that waits is a minute longer than its wait.
 const (
 	hookSeconds   = 10
 	rewakeWait    = "30m"
@@ -19,8 +19,8 @@ const (
 // (code.claude.com/docs/en/mcp, /settings and /hooks).
 func claudeCode() Client {
 	const name = "claude-code"
-	servers := jsonFormat{servers: "mcpServers", kind: "stdio"}
-	off := func(s settings, found *Found) {
+	servers := jsonFormat{serversKey: "mcpServers", serverType: "stdio"}
+	off := func(s settings, found *Entries) {
 		if slices.Contains(s.DisabledServers, ServerName) {
 			found.ServerOff = "disabledMcpServers"
 		}
@@ -28,7 +28,7 @@ func claudeCode() Client {
 			found.ProjectServerOff = "disabledMcpjsonServers"
 		}
 	}
-	hooks := jsonFormat{hooks: claudeHooks(name), more: func(s settings, found *Found) {
+	hooks := jsonFormat{hooks: claudeHooks(name), readSettings: func(s settings, found *Entries) {
 		if s.DisableAllHooks {
 			found.HooksOff = "disableAllHooks"
 		}
@@ -39,13 +39,13 @@ func claudeCode() Client {
 			}
 		}
 	}}
-	dir := func(p Place) string { return p.or("CLAUDE_CONFIG_DIR", p.Home, ".claude") }
+	dir := func(p Dirs) string { return p.envOr("CLAUDE_CONFIG_DIR", p.Home, ".claude") }
 	return Client{
 		Name: name, Title: "Claude Code", Programs: []string{"claude"}, HasHooks: true, Dir: dir,
-		Files: func(p Place, s Scope) []File {
+		Files: func(p Dirs, s Scope) []File {
 			if s == User {
 				return []File{
-					{filepath.Join(p.or("CLAUDE_CONFIG_DIR", p.Home), ".claude.json"), "MCP server", servers},
+					{filepath.Join(p.envOr("CLAUDE_CONFIG_DIR", p.Home), ".claude.json"), "MCP server", servers},
 					{filepath.Join(dir(p), "settings.json"), "hooks", hooks},
 				}
 			}
@@ -54,9 +54,9 @@ func claudeCode() Client {
 				{filepath.Join(p.Project, ".claude", "settings.json"), "hooks", hooks},
 			}
 		},
-		// The servers that claude mcp add keeps for one directory alone, and the
-		// settings that are the user's alone.
-		Also: func(p Place, s Scope) []File {
+		// The servers that claude mcp add stores for one directory, and the settings of a
+		// project that only this user has.
+		ReadOnlyFiles: func(p Dirs, s Scope) []File {
 			if s == User {
 				return nil
 			}
@@ -65,20 +65,20 @@ func claudeCode() Client {
 			if real, err := filepath.EvalSymlinks(dir); err == nil {
 				dir = real
 			}
-			local.under, local.more = []string{"projects", dir}, off
+			local.parents, local.readSettings = []string{"projects", dir}, off
 			return []File{
-				{filepath.Join(p.or("CLAUDE_CONFIG_DIR", p.Home), ".claude.json"), "MCP server", local},
+				{filepath.Join(p.envOr("CLAUDE_CONFIG_DIR", p.Home), ".claude.json"), "MCP server", local},
 				{filepath.Join(p.Project, ".claude", "settings.local.json"), "hooks", hooks},
 			}
 		},
-		Upwards: true,
-		Needs: func(s Scope) string {
+		ReadsParents: true,
+		Approval: func(s Scope) string {
 			if s == Project {
 				return "once the server is approved"
 			}
 			return ""
 		},
-		Next: func(s Scope, w Wanted) []string {
+		NextSteps: func(s Scope, w Options) []string {
 			next := []string{"restart Claude Code; /mcp and /hooks show what it has"}
 			if s == Project {
 				next = append(next, "approve the server tocsin when it asks: a project's servers wait for that")
@@ -93,11 +93,11 @@ func claudeCode() Client {
 	}
 }
 
-// claudeHooks are the hooks in the form that Claude Code began and Codex took
-// over: groups with a matcher, timeouts in seconds.
-func claudeHooks(client string) func(Wanted) []hookEntry {
-	return func(w Wanted) []hookEntry {
-		run := handler{Type: "command", Command: w.hook(client), Timeout: hookSeconds}
+// claudeHooks returns the hooks in the format that Claude Code introduced and Codex
+// adopted: groups with a matcher, timeouts in seconds.
+func claudeHooks(client string) func(Options) []hookEntry {
+	return func(w Options) []hookEntry {
+		run := handler{Type: "command", Command: w.hookCommand(client), Timeout: hookSeconds}
 		entries := []hookEntry{
 			{"SessionStart", "", run},
 			{"UserPromptSubmit", "", run},
@@ -107,12 +107,12 @@ func claudeHooks(client string) func(Wanted) []hookEntry {
 		if client == "codex" {
 			return entries
 		}
-		// A tool that failed is an event of its own; the session's end lets go
-		// of what is remembered of it.
+		// A failed tool call is a separate event. SessionEnd lets the hook remove the state
+		// of the session.
 		entries = append(entries, hookEntry{"PostToolUseFailure", "*", run}, hookEntry{"SessionEnd", "", run})
 		if w.Rewake {
 			entries = append(entries, hookEntry{"Stop", "", handler{
-				Type: "command", Command: w.hook(client, "--wait", rewakeWait), AsyncRewake: true, Timeout: rewakeSeconds,
+				Type: "command", Command: w.hookCommand(client, "--wait", rewakeWait), AsyncRewake: true, Timeout: rewakeSeconds,
 			}})
 		}
 		return entries

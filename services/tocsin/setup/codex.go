@@ -6,15 +6,15 @@ import "path/filepath"
 // beside it: of CODEX_HOME, or of .codex in a project that the user trusts.
 // Hooks are on unless features.hooks is false, and each waits for the user's
 // review (developers.openai.com/codex/mcp, /config-reference and /hooks).
-// hooks.json is taken rather than [hooks] in config.toml: Codex writes its own
-// notes on hooks into that table.
+// Install writes hooks.json and not [hooks] in config.toml, because Codex writes its own
+// state of hooks into that table.
 func codex() Client {
 	const name = "codex"
 	hooks := jsonFormat{hooks: claudeHooks(name)}
-	dir := func(p Place) string { return p.or("CODEX_HOME", p.Home, ".codex") }
+	dir := func(p Dirs) string { return p.envOr("CODEX_HOME", p.Home, ".codex") }
 	return Client{
-		Name: name, Title: "Codex", Programs: []string{"codex"}, HasHooks: true, Upwards: true, Dir: dir,
-		Files: func(p Place, s Scope) []File {
+		Name: name, Title: "Codex", Programs: []string{"codex"}, HasHooks: true, ReadsParents: true, Dir: dir,
+		Files: func(p Dirs, s Scope) []File {
 			at := dir(p)
 			if s == Project {
 				at = filepath.Join(p.Project, ".codex")
@@ -24,13 +24,13 @@ func codex() Client {
 				{filepath.Join(at, "hooks.json"), "hooks", hooks},
 			}
 		},
-		Needs: func(s Scope) string {
+		Approval: func(s Scope) string {
 			if s == Project {
 				return "once the project and, with /hooks, the hooks are trusted"
 			}
 			return "once the hooks are trusted with /hooks"
 		},
-		Next: func(s Scope, w Wanted) []string {
+		NextSteps: func(s Scope, w Options) []string {
 			next := []string{"restart Codex; /mcp shows the server"}
 			if w.Hooks {
 				next = append(next, "review and trust the hooks with /hooks: Codex runs none before that")

@@ -5,13 +5,13 @@ import "path/filepath"
 // cursor keeps MCP servers in .cursor/mcp.json and hooks in .cursor/hooks.json,
 // of the project or of the home directory; hooks.json has a version, and no
 // groups (cursor.com/docs/context/mcp and cursor.com/docs/agent/hooks).
-// A prompt's hook can't add to the context there: what pends is told after the
-// next tool.
+// In Cursor, the hook of a prompt can't add to the context, so pending alerts are
+// delivered after the next tool call.
 func cursor() Client {
 	const name = "cursor"
-	servers := jsonFormat{servers: "mcpServers", kind: "stdio"}
-	hooks := jsonFormat{version: 1, flat: true, hooks: func(w Wanted) []hookEntry {
-		run := handler{Command: w.hook(name), Timeout: hookSeconds}
+	servers := jsonFormat{serversKey: "mcpServers", serverType: "stdio"}
+	hooks := jsonFormat{version: 1, ungrouped: true, hooks: func(w Options) []hookEntry {
+		run := handler{Command: w.hookCommand(name), Timeout: hookSeconds}
 		return []hookEntry{
 			{"sessionStart", "", run},
 			{"beforeSubmitPrompt", "", run},
@@ -20,10 +20,10 @@ func cursor() Client {
 			{"sessionEnd", "", run},
 		}
 	}}
-	dir := func(p Place) string { return filepath.Join(p.Home, ".cursor") }
+	dir := func(p Dirs) string { return filepath.Join(p.Home, ".cursor") }
 	return Client{
 		Name: name, Title: "Cursor", Programs: []string{"cursor", "cursor-agent"}, HasHooks: true, Dir: dir,
-		Files: func(p Place, s Scope) []File {
+		Files: func(p Dirs, s Scope) []File {
 			at := dir(p)
 			if s == Project {
 				at = filepath.Join(p.Project, ".cursor")
@@ -33,13 +33,13 @@ func cursor() Client {
 				{filepath.Join(at, "hooks.json"), "hooks", hooks},
 			}
 		},
-		Needs: func(s Scope) string {
+		Approval: func(s Scope) string {
 			if s == Project {
 				return "in a trusted workspace, with the server enabled"
 			}
 			return "once the server is enabled"
 		},
-		Next: func(s Scope, _ Wanted) []string {
+		NextSteps: func(s Scope, _ Options) []string {
 			next := []string{"enable the server tocsin in Cursor's settings, under MCP; its Hooks page shows what it runs"}
 			if s == Project {
 				next = append(next, "trust the workspace when it asks: a project's hooks run only then")

@@ -10,31 +10,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// madeMark is the extended attribute of a directory that was made to hold a
-// client's files. Where a file system has none of these, such a directory stays.
-const madeMark = "user.tocsin.made"
+// createdAttr is the extended attribute of a directory that install created. On a file
+// system without extended attributes, uninstall leaves the directory.
+const createdAttr = "user.tocsin.made"
 
-// makeDir makes a directory and those above it, and notes that it did.
-func makeDir(dir string, mode fs.FileMode) error {
+// createDir creates a directory and its parents, and marks it with [createdAttr].
+func createDir(dir string, mode fs.FileMode) error {
 	_, err := os.Lstat(dir)
 	missing := errors.Is(err, fs.ErrNotExist)
 	if err := os.MkdirAll(dir, mode); err != nil {
 		return err
 	}
 	if missing {
-		_ = unix.Setxattr(dir, madeMark, []byte("1"), 0) // only a directory more is left behind
+		_ = unix.Setxattr(dir, createdAttr, []byte("1"), 0) // else an empty directory is left
 	}
 	return nil
 }
 
-// unmakeDir removes a directory that makeDir made and that holds nothing. A link
-// to one, and one that was there before, is the user's.
-func unmakeDir(dir string) {
+// removeCreatedDir removes a directory that createDir created, if it is empty. Symbolic
+// links and other directories are the user's.
+func removeCreatedDir(dir string) {
 	if isLink(dir) {
 		return
 	}
-	if _, err := unix.Getxattr(dir, madeMark, nil); err == nil {
-		_ = os.Remove(dir) // one that holds something stays
+	if _, err := unix.Getxattr(dir, createdAttr, nil); err == nil {
+		_ = os.Remove(dir) // fails if it is not empty
 	}
 }
 
@@ -43,21 +43,21 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// Within says why a file may not be taken for one of the directory: links lead
-// out of it, to what is somebody else's or the user's for all projects.
-func Within(dir, path string) error {
+// CheckInside returns an error if symbolic links lead from the path out of the directory,
+// to files of another user or of the user's other projects.
+func CheckInside(dir, path string) error {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return fmt.Errorf("find the project directory: %w", err)
 	}
-	// What is not there yet will lie where the nearest directory above it is.
+	// A missing file will be created in the nearest parent that exists.
 	for at := path; ; at = filepath.Dir(at) {
 		target, err := filepath.EvalSymlinks(at)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !isLink(at) && at != filepath.Dir(at):
 			continue
 		case err != nil:
-			return nil //nolint:nilerr // whoever reads it says what is wrong with it
+			return nil //nolint:nilerr // reading the file reports it
 		}
 		rel, err := filepath.Rel(real, target)
 		if err == nil && filepath.IsLocal(rel) {

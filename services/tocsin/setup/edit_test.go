@@ -8,9 +8,9 @@ import (
 
 const program = "/opt/tocsin/bin/tocsin"
 
-func testPlace(t *testing.T) Place {
+func testPlace(t *testing.T) Dirs {
 	t.Helper()
-	return Place{Project: "/p", Home: "/home/u", Config: "/home/u/.config", Getenv: func(string) string { return "" }}
+	return Dirs{Project: "/p", Home: "/home/u", Config: "/home/u/.config", Getenv: func(string) string { return "" }}
 }
 
 // file is a client's file in a project, by the end of its name.
@@ -77,7 +77,7 @@ func TestInstallKeepsTheRest(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := file(t, "claude-code", ".mcp.json")
-			out, err := f.Install([]byte(tt.before), Wanted{Program: program})
+			out, err := f.Install([]byte(tt.before), Options{Program: program})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestInstallKeepsTheRest(t *testing.T) {
 func TestContainersThatWereThere(t *testing.T) {
 	f := file(t, "claude-code", ".claude/settings.json")
 	before := []byte("{\n  \"hooks\": {\n    \"Stop\": []\n  }\n}\n")
-	out, err := f.Install(before, Wanted{Program: program, Hooks: true})
+	out, err := f.Install(before, Options{Program: program, Hooks: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestForeignHooks(t *testing.T) {
   }
 }
 `
-	out, err := f.Install([]byte(src), Wanted{Program: program, Hooks: true})
+	out, err := f.Install([]byte(src), Options{Program: program, Hooks: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestForeignHooks(t *testing.T) {
 
 // TestRefusals: what can't be edited safely is left alone, with what to do.
 func TestRefusals(t *testing.T) {
-	w := Wanted{Program: program, Hooks: true}
+	w := Options{Program: program, Hooks: true}
 	for _, tt := range []struct{ name, client, file, src, want string }{
 		{"no JSON", "claude-code", ".mcp.json", "{\"a\": }", "line 1, column 7"},
 		{"cut off", "cursor", "mcp.json", "{\"a\": 1", "fix that"},
@@ -188,7 +188,7 @@ func TestRefusals(t *testing.T) {
 func TestTOML(t *testing.T) {
 	f := file(t, "codex", "config.toml")
 	before := "# mine\nmodel = \"m\" # why\n\n[mcp_servers.other]\ncommand = 'x'\n"
-	out, err := f.Install([]byte(before), Wanted{Program: program})
+	out, err := f.Install([]byte(before), Options{Program: program})
 	if err != nil || !strings.HasPrefix(string(out), before+"\n[mcp_servers.tocsin]\ncommand = \""+program+"\"\nargs = [\"gateway\"]\n") {
 		t.Fatalf("%s\n%v", out, err)
 	}
@@ -196,7 +196,7 @@ func TestTOML(t *testing.T) {
 		t.Errorf("%s\n%v", back, err)
 	}
 	more := string(out) + "\n[mcp_servers.tocsin.tools.observe]\napproval_mode = \"approve\"\n\n[profiles.x]\nmodel = \"y\" # stays\n"
-	moved, err := f.Install([]byte(more), Wanted{Program: "/new place/tocsin"})
+	moved, err := f.Install([]byte(more), Options{Program: "/new place/tocsin"})
 	if err != nil || string(moved) != strings.Replace(more, program, "/new place/tocsin", 1) {
 		t.Errorf("%s\n%v", moved, err)
 	}
@@ -204,7 +204,7 @@ func TestTOML(t *testing.T) {
 	if want := before + "\n[profiles.x]\nmodel = \"y\" # stays\n"; err != nil || string(back) != want {
 		t.Errorf("%s\n%v", back, err)
 	}
-	stay := Wanted{Program: program, Variables: []string{"A", "B"}, StateDir: "/s d"}
+	stay := Options{Program: program, Variables: []string{"A", "B"}, StateDir: "/s d"}
 	for before, want := range map[string]string{
 		"command = 'x'\nargs = ['gateway'] # [a]\n":                                  "command = \"" + program + "\"\nenv_vars = [\"A\", \"B\"]\nargs = [\"gateway\", \"--state-dir\", \"/s d\"] # [a]\n",
 		"command = 'x'\r\nargs = ['gateway', '--state-dir=/s d']":                    "command = \"" + program + "\"\r\nenv_vars = [\"A\", \"B\"]\r\nargs = ['gateway', '--state-dir=/s d']",
@@ -241,10 +241,10 @@ func TestInboxOfAnEntry(t *testing.T) {
 	} {
 		src := []byte(`{"mcpServers":{"tocsin":` + tt.entry + `}}`)
 		found, err := f.Find(src)
-		if err != nil || !found.Server.Ours() || found.Server.Client() != tt.inbox || found.Server.StateDir() != tt.stateDir || found.Server.Namespaces() != tt.namespaces {
+		if err != nil || !found.Server.IsTocsin() || found.Server.Client() != tt.inbox || found.Server.StateDir() != tt.stateDir || found.Server.Namespaces() != tt.namespaces {
 			t.Fatalf("%s: %+v, %v", tt.entry, found.Server, err)
 		}
-		out, err := f.Install(src, Wanted{Program: program, Hooks: true, Inbox: tt.inbox, StateDir: tt.stateDir, Namespaces: tt.namespaces})
+		out, err := f.Install(src, Options{Program: program, Hooks: true, Inbox: tt.inbox, StateDir: tt.stateDir, Namespaces: tt.namespaces})
 		if err != nil || !bytes.Contains(out, []byte(tt.entry)) {
 			t.Fatalf("%s: %v\n%s", tt.entry, err, out)
 		}
@@ -262,7 +262,7 @@ func TestInboxOfAnEntry(t *testing.T) {
 		}
 	}
 	for _, foreign := range []string{"https://example.com/mcp", "http://127.0.0.1:7460/sse", "http://127.0.0.1:7460/mcp/x", "::"} {
-		_, err := f.Install([]byte(`{"mcpServers":{"tocsin":{"url":"`+foreign+`?key=secret"}}}`), Wanted{Program: program})
+		_, err := f.Install([]byte(`{"mcpServers":{"tocsin":{"url":"`+foreign+`?key=secret"}}}`), Options{Program: program})
 		if err == nil || !strings.Contains(err.Error(), "another MCP server") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", foreign, err)
 		}
@@ -278,8 +278,8 @@ func TestFlagsInCommandLines(t *testing.T) {
 		{`tocsin hook --client x --inbox="y" --wait 3m`, "tocsin hook --client x --inbox 'a b' --wait 3m"},
 		{`tocsin hook --client x --inbox "a b"`, `tocsin hook --client x --inbox "a b"`},
 	} {
-		got := withFlag(tt.line, "--inbox", "a b")
-		if got != tt.want || flagOf(got, "--inbox") != "a b" {
+		got := setFlag(tt.line, "--inbox", "a b")
+		if got != tt.want || flagValue(got, "--inbox") != "a b" {
 			t.Errorf("%s", got)
 		}
 	}
@@ -321,7 +321,7 @@ func TestWantedCheck(t *testing.T) {
 		{"/a\nb/tocsin", "move the program"},
 		{"/a\xff/tocsin", "move the program"},
 	} {
-		err := Wanted{Program: tt.program}.Check()
+		err := Options{Program: tt.program}.Check()
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: %v", tt.program, err)
 		}

@@ -10,57 +10,56 @@ import (
 
 // File is one configuration file of a client.
 type File struct {
-	// Path is where it lies; Holds says what of ours goes into it.
-	Path, Holds string
-	format      format
+	// Path is its path. Contents describes the entries of Tocsin in it, for messages.
+	Path, Contents string
+	format         format
 }
 
-// format edits one kind of file. A nil text stands for a file that is not
-// there.
+// format edits one kind of file. A nil text is a missing file.
 type format interface {
-	find(src []byte) (Found, error)
-	install(src []byte, w Wanted) ([]byte, error)
-	// remove takes ours out, and with it what would stay behind empty, except
-	// the containers that kept knows from before.
-	remove(src []byte, kept func(path ...string) bool) ([]byte, error)
-	// had says which containers a text has.
-	had(src []byte) func(path ...string) bool
-	// empty is a text without any setting.
+	find(src []byte) (Entries, error)
+	install(src []byte, w Options) ([]byte, error)
+	// remove removes the entries of Tocsin, and the containers that become empty by it,
+	// except those at the paths that existed before the install.
+	remove(src []byte, existed func(path ...string) bool) ([]byte, error)
+	// containers returns a function that reports whether src has a container at a path.
+	containers(src []byte) func(path ...string) bool
+	// empty returns the text of a file without settings.
 	empty() []byte
 }
 
-// Find says what a text of the file has of ours.
-func (f File) Find(src []byte) (Found, error) {
+// Find returns the entries of Tocsin in a text of the file.
+func (f File) Find(src []byte) (Entries, error) {
 	if src == nil {
-		return Found{}, nil
+		return Entries{}, nil
 	}
 	found, err := f.format.find(src)
 	if err != nil {
-		return Found{}, fmt.Errorf("%s can't be parsed: %w", f.Path, err)
+		return Entries{}, fmt.Errorf("%s can't be parsed: %w", f.Path, err)
 	}
 	return found, nil
 }
 
-// editable is Find for a text that is to be edited.
-func (f File) editable(src []byte) (Found, error) {
+// editable is [File.Find] for a text that will be edited, with an error that says so.
+func (f File) editable(src []byte) (Entries, error) {
 	if src == nil {
-		return Found{}, nil
+		return Entries{}, nil
 	}
 	found, err := f.format.find(src)
 	if err != nil {
-		return Found{}, f.refuse(err)
+		return Entries{}, f.refuse(err)
 	}
 	return found, nil
 }
 
-// Install makes the new text of the file: equal to src when all is there. A
-// nil src is a file that is not there.
-func (f File) Install(src []byte, w Wanted) ([]byte, error) {
+// Install returns the text of the file with the entries of Tocsin. It is equal to src if
+// nothing is missing. A nil src is a missing file.
+func (f File) Install(src []byte, w Options) ([]byte, error) {
 	found, err := f.editable(src)
 	if err != nil {
 		return nil, err
 	}
-	if found.Server != nil && !found.Server.Ours() {
+	if found.Server != nil && !found.Server.IsTocsin() {
 		return nil, fmt.Errorf("%s has another MCP server named %s (%s): rename or remove it, then run this again", f.Path, ServerName, found.Server)
 	}
 	out, err := f.format.install(src, w)
@@ -70,50 +69,50 @@ func (f File) Install(src []byte, w Wanted) ([]byte, error) {
 	return out, nil
 }
 
-// Uninstall makes the text of the file without ours; nil when nothing of the
-// file is left. Earlier are texts that the file had before it was installed to,
-// the newest first: where one of them led to src, it is what comes back.
+// Uninstall returns the text of the file without the entries of Tocsin, or nil if nothing
+// else is in it. Earlier are the file's texts before each install, newest first. If
+// Install makes src of one of them, Uninstall returns that text.
 func (f File) Uninstall(src []byte, earlier [][]byte) ([]byte, error) {
 	found, err := f.editable(src)
 	if err != nil || !found.Any() {
 		return src, err
 	}
-	kept := func(...string) bool { return false }
+	existed := func(...string) bool { return false }
 	knows := false
-	w := found.wanted()
+	w := found.options()
 	for _, before := range earlier {
 		had, err := f.Find(before)
 		if err != nil || had.Any() {
-			continue // no text to go back to
+			continue // not a text without Tocsin
 		}
 		if again, err := f.Install(before, w); err == nil && bytes.Equal(again, src) {
 			return before, nil
 		}
 		if !knows {
-			kept, knows = f.format.had(before), true
+			existed, knows = f.format.containers(before), true
 		}
 	}
-	out, err := f.format.remove(src, kept)
+	out, err := f.format.remove(src, existed)
 	if err != nil {
 		return nil, f.refuse(err)
 	}
 	return out, nil
 }
 
-// Fresh says whether a text is what installing made of no file at all, so that
-// nothing is lost with it.
-func (f File) Fresh(src []byte) bool {
+// CreatedByInstall reports whether src is exactly what [File.Install] writes for a missing
+// file, so that its removal loses nothing.
+func (f File) CreatedByInstall(src []byte) bool {
 	found, err := f.Find(src)
 	if err != nil || !found.Any() {
 		return false
 	}
-	again, err := f.Install(nil, found.wanted())
+	again, err := f.Install(nil, found.options())
 	return err == nil && bytes.Equal(again, src)
 }
 
-// wanted is what would write what was found.
-func (f Found) wanted() Wanted {
-	w := Wanted{
+// options returns the options with which Install writes these entries.
+func (f Entries) options() Options {
+	w := Options{
 		Program: f.Program(), Hooks: len(f.Hooks) > 0, StateDir: f.Server.StateDir(),
 		Rewake: slices.ContainsFunc(f.Hooks, func(h Hook) bool { return h.Rewake }),
 	}
@@ -126,11 +125,11 @@ func (f Found) wanted() Wanted {
 	return w
 }
 
-// errMarked is about a file that some editors write and no client takes.
-var errMarked = errors.New("it has a byte order mark: save it as UTF-8 without one")
+// errByteOrderMark is returned for a file that some editors write and no client reads.
+var errByteOrderMark = errors.New("it has a byte order mark: save it as UTF-8 without one")
 
-// marked says whether a text begins with a byte order mark, of UTF-8 or UTF-16.
-func marked(src []byte) bool {
+// hasByteOrderMark reports whether a text begins with a byte order mark, of UTF-8 or UTF-16.
+func hasByteOrderMark(src []byte) bool {
 	for _, mark := range []string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"} {
 		if bytes.HasPrefix(src, []byte(mark)) {
 			return true
@@ -139,7 +138,7 @@ func marked(src []byte) bool {
 	return false
 }
 
-// refuse says what to do about a file that is better left alone.
+// refuse returns the error for a file that was not changed because of err.
 func (f File) refuse(err error) error {
 	return fmt.Errorf("%s was not changed, because %w: fix that, or move the file away, and run this again", f.Path, err)
 }

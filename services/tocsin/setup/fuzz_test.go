@@ -27,7 +27,7 @@ func FuzzJSON(f *testing.F) {
 	files := jsonFiles(f)
 	f.Fuzz(func(t *testing.T, src []byte, which int) {
 		file := files[uint(which)%uint(len(files))]
-		w := Wanted{Program: "/a b/tocsin", Hooks: true, Rewake: which%2 == 0}
+		w := Options{Program: "/a b/tocsin", Hooks: true, Rewake: which%2 == 0}
 		if which%3 == 0 {
 			w.Inbox, w.StateDir = "a b", "/s"
 		}
@@ -43,7 +43,7 @@ func FuzzJSON(f *testing.F) {
 			t.Fatalf("again:\n%s\nonce:\n%s\n%v", again, out, err)
 		}
 		found, err := file.Find(out)
-		if err != nil || !found.Any() || found.Program() != w.Program && !found.Server.HTTP() {
+		if err != nil || !found.Any() || found.Program() != w.Program && !found.Server.IsHTTP() {
 			t.Fatalf("%+v, %v in\n%s", found, err, out)
 		}
 		if before, after := foreign(t, file, src), foreign(t, file, out); !reflect.DeepEqual(before, after) {
@@ -72,7 +72,7 @@ func FuzzJSON(f *testing.F) {
 func jsonFiles(tb testing.TB) []File {
 	tb.Helper()
 	var out []File
-	p := Place{Project: "/p", Home: "/h", Config: "/c", Getenv: func(string) string { return "" }}
+	p := Dirs{Project: "/p", Home: "/h", Config: "/c", Getenv: func(string) string { return "" }}
 	for _, c := range Clients() {
 		for _, f := range c.Files(p, Project) {
 			if _, ok := f.format.(jsonFormat); ok {
@@ -99,10 +99,10 @@ func foreign(t *testing.T, f File, src []byte) any {
 	if err := json.Unmarshal(plain, &root); err != nil {
 		t.Fatalf("%v: %q", err, src)
 	}
-	if servers, ok := root[format.servers].(map[string]any); ok {
+	if servers, ok := root[format.serversKey].(map[string]any); ok {
 		delete(servers, ServerName)
 		if len(servers) == 0 {
-			delete(root, format.servers)
+			delete(root, format.serversKey)
 		}
 	}
 	if format.version > 0 {
@@ -190,14 +190,14 @@ func FuzzTOML(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	p := Place{Project: "/p", Home: "/h", Config: "/c", Getenv: func(string) string { return "" }}
+	p := Dirs{Project: "/p", Home: "/h", Config: "/c", Getenv: func(string) string { return "" }}
 	file := codex().Files(p, Project)[0]
 	f.Fuzz(func(t *testing.T, src []byte) {
 		had, err := file.Find(src)
 		if err != nil {
 			return
 		}
-		w := Wanted{Program: "/a b/tocsin", Variables: []string{"A", "B"}}
+		w := Options{Program: "/a b/tocsin", Variables: []string{"A", "B"}}
 		out, err := file.Install(src, w)
 		if err != nil {
 			return
@@ -205,7 +205,7 @@ func FuzzTOML(f *testing.F) {
 		if again, err := file.Install(out, w); err != nil || !bytes.Equal(again, out) {
 			t.Fatalf("again:\n%s\nonce:\n%s\n%v", again, out, err)
 		}
-		if found, err := file.Find(out); err != nil || found.Program() != w.Program && !found.Server.HTTP() {
+		if found, err := file.Find(out); err != nil || found.Program() != w.Program && !found.Server.IsHTTP() {
 			t.Fatalf("%+v, %v in\n%s", found, err, out)
 		}
 		if had.Any() {

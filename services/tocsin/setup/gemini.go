@@ -12,9 +12,9 @@ import (
 func geminiCLI() Client {
 	const name = "gemini-cli"
 	format := jsonFormat{
-		servers: "mcpServers",
-		hooks: func(w Wanted) []hookEntry {
-			run := handler{Name: ServerName, Type: "command", Command: w.hook(name), Timeout: hookSeconds * 1000}
+		serversKey: "mcpServers",
+		hooks: func(w Options) []hookEntry {
+			run := handler{Name: ServerName, Type: "command", Command: w.hookCommand(name), Timeout: hookSeconds * 1000}
 			return []hookEntry{
 				{"SessionStart", "", run},
 				{"BeforeAgent", "", run},
@@ -23,7 +23,7 @@ func geminiCLI() Client {
 				{"SessionEnd", "", run},
 			}
 		},
-		more: func(s settings, found *Found) {
+		readSettings: func(s settings, found *Entries) {
 			switch {
 			case s.HooksConfig.Enabled != nil && !*s.HooksConfig.Enabled:
 				found.HooksOff = "hooksConfig.enabled"
@@ -38,18 +38,18 @@ func geminiCLI() Client {
 			}
 		},
 	}
-	dir := func(p Place) string { return filepath.Join(p.or("GEMINI_CLI_HOME", p.Home), ".gemini") }
+	dir := func(p Dirs) string { return filepath.Join(p.envOr("GEMINI_CLI_HOME", p.Home), ".gemini") }
 	return Client{
 		Name: name, Title: "Gemini CLI", Programs: []string{"gemini"}, HasHooks: true, Dir: dir,
-		Files: func(p Place, s Scope) []File {
+		Files: func(p Dirs, s Scope) []File {
 			at := dir(p)
 			if s == Project {
 				at = filepath.Join(p.Project, ".gemini")
 			}
 			return []File{{filepath.Join(at, "settings.json"), "MCP server and hooks", format}}
 		},
-		Needs: func(Scope) string { return "in a trusted folder" },
-		Next: func(Scope, Wanted) []string {
+		Approval: func(Scope) string { return "in a trusted folder" },
+		NextSteps: func(Scope, Options) []string {
 			return []string{
 				"restart Gemini CLI; /mcp and /hooks panel show what it has",
 				"trust the folder when it asks: in another it starts no MCP servers, and reads no settings of the project",

@@ -13,18 +13,18 @@ var update = flag.Bool("update", false, "write the golden files anew")
 // TestGolden: what is written into files that are not there, for each client
 // and scope. The head of each golden file names what documents the format.
 func TestGolden(t *testing.T) {
-	p := Place{Project: "/project", Home: "/home/u", Config: "/home/u/.config", Getenv: func(string) string { return "" }}
+	p := Dirs{Project: "/project", Home: "/home/u", Config: "/home/u/.config", Getenv: func(string) string { return "" }}
 	for _, c := range Clients() {
 		t.Run(c.Name, func(t *testing.T) {
 			var b strings.Builder
 			for _, scope := range Scopes() {
 				for _, f := range c.Files(p, scope) {
-					out, err := f.Install(nil, Wanted{Program: "/opt/my tools/tocsin", Hooks: true, Rewake: true, Variables: []string{"TOCSIN_STATE_DIR", "XDG_STATE_HOME"}})
+					out, err := f.Install(nil, Options{Program: "/opt/my tools/tocsin", Hooks: true, Rewake: true, Variables: []string{"TOCSIN_STATE_DIR", "XDG_STATE_HOME"}})
 					if err != nil {
 						t.Fatal(err)
 					}
 					b.WriteString("-- " + f.Path + " --\n" + string(out))
-					if !f.Fresh(out) {
+					if !f.CreatedByInstall(out) {
 						t.Errorf("%s is not fresh", f.Path)
 					}
 					if gone, err := f.Uninstall(out, nil); gone != nil || err != nil {
@@ -57,7 +57,7 @@ func TestGolden(t *testing.T) {
 // TestPlaces: the environment moves a client's own directory.
 func TestPlaces(t *testing.T) {
 	env := map[string]string{"CLAUDE_CONFIG_DIR": "/cc", "CODEX_HOME": "/cx", "GEMINI_CLI_HOME": "/g"}
-	p := Place{Project: "/p", Home: "/h", Config: "/c", Getenv: func(name string) string { return env[name] }}
+	p := Dirs{Project: "/p", Home: "/h", Config: "/c", Getenv: func(name string) string { return env[name] }}
 	want := map[string]string{
 		"claude-code": "/cc/.claude.json /cc/settings.json",
 		"codex":       "/cx/config.toml /cx/hooks.json",

@@ -11,41 +11,41 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Bounds of a JSON file. Claude Code's own state file, which holds its MCP
-// servers, may have megabytes.
+// Bounds of a JSON file, in bytes and levels of nesting. Claude Code's state file, which
+// also has its MCP servers, may be several megabytes large.
 const (
 	maxFile  = 16 << 20
 	maxDepth = 1000
 )
 
-// document is a JSON file, comments and trailing commas allowed, that is
-// changed by splices into its text, so that all else stays as it was written.
+// document is a JSON file that may have comments and trailing commas. An edit replaces a
+// span of its text, so the rest of the file keeps its formatting.
 type document struct {
 	src  []byte
 	root hujson.Value
-	// unit is one step of indentation, newline how lines end; compact says that
-	// all is on one line, without spaces.
+	// unit is one step of indentation, newline the line break. compact reports whether the
+	// file is one line without spaces.
 	unit, newline string
 	compact       bool
 }
 
-// parse reads a file. One that is empty counts as an empty object.
+// parse parses a file. An empty file counts as an empty object.
 func parse(src []byte) (*document, error) {
 	if len(bytes.TrimSpace(src)) == 0 {
 		src = []byte("{}\n")
 	}
-	if err := bounded(src); err != nil {
+	if err := checkBounds(src); err != nil {
 		return nil, err
 	}
 	d := &document{unit: "  ", newline: "\n"}
-	if err := d.set(src); err != nil {
+	if err := d.reparse(src); err != nil {
 		return nil, err
 	}
 	if bytes.Contains(src, []byte("\r\n")) {
 		d.newline = "\r\n"
 	}
 	if root := members(&d.root); len(root.items) > 0 {
-		if indent, ok := lineBlanks(src, root.items[0].start); ok && indent != "" {
+		if indent, ok := blanksOfLine(src, root.items[0].start); ok && indent != "" {
 			d.unit = indent
 		}
 		d.compact = !bytes.ContainsRune(src[root.open:root.end], '\n')
@@ -53,8 +53,8 @@ func parse(src []byte) (*document, error) {
 	return d, nil
 }
 
-// set takes a new text, and checks what editing relies on.
-func (d *document) set(src []byte) error {
+// reparse sets the text of the document. It must be a JSON object.
+func (d *document) reparse(src []byte) error {
 	root, err := hujson.Parse(src)
 	if err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
@@ -66,18 +66,18 @@ func (d *document) set(src []byte) error {
 	return nil
 }
 
-// splice replaces text, and reads the document anew.
+// splice replaces a span of the text, and parses the document again.
 func (d *document) splice(at, end int, text string) error {
-	return d.set(bytes.Join([][]byte{d.src[:at], []byte(text), d.src[end:]}, nil))
+	return d.reparse(bytes.Join([][]byte{d.src[:at], []byte(text), d.src[end:]}, nil))
 }
 
-// bounded refuses what would take too much memory or stack to parse.
-func bounded(src []byte) error {
+// checkBounds refuses a file that would take too much memory or stack to parse.
+func checkBounds(src []byte) error {
 	if len(src) > maxFile {
 		return fmt.Errorf("it is larger than %d MiB", maxFile>>20)
 	}
-	if marked(src) {
-		return errMarked
+	if hasByteOrderMark(src) {
+		return errByteOrderMark
 	}
 	depth, text := 0, false
 	for i := 0; i < len(src); i++ {
@@ -102,24 +102,24 @@ func bounded(src []byte) error {
 	return nil
 }
 
-// list is an object or an array as spans of text: from the opening bracket to
-// behind the closing one.
+// list is an object or an array as a span of the text, from its opening bracket to after
+// its closing one.
 type list struct {
 	open, end int
 	items     []item
-	// trailing says that a comma follows the last item.
+	// trailing reports whether a comma follows the last item.
 	trailing bool
 }
 
-// item is a member or an element: its text, from the name on, and where the
-// comma after it is (or would be).
+// item is a member of an object or an element of an array: its span, which begins at a
+// member's name, and the offset of the comma after it (or where one would be).
 type item struct {
 	start, end, comma int
 	name              string
 	value             *hujson.Value
 }
 
-// members are what an object or array has; none for another value.
+// members returns the items of an object or an array. Other values have none.
 func members(v *hujson.Value) list {
 	l := list{open: v.StartOffset, end: v.EndOffset}
 	add := func(first, value *hujson.Value, name string) {
@@ -140,8 +140,8 @@ func members(v *hujson.Value) list {
 	return l
 }
 
-// member finds a member of an object; -1 if it is missing. One that is there
-// twice is refused: which of them counts is the client's secret.
+// member returns the index of a member of an object, or -1 if it is missing. A duplicate
+// name is an error, because clients differ in which member they use.
 func member(v *hujson.Value, name string) (int, error) {
 	found := -1
 	for i, it := range members(v).items {
@@ -156,9 +156,9 @@ func member(v *hujson.Value, name string) (int, error) {
 	return found, nil
 }
 
-// at finds a value of the given kind by the names that lead to it; nil if it
-// is missing.
-func (d *document) at(kind hujson.Kind, path ...string) (*hujson.Value, error) {
+// find returns the value at a path of names, or nil if it is missing. A value that is not
+// of that kind is an error.
+func (d *document) find(kind hujson.Kind, path ...string) (*hujson.Value, error) {
 	v := &d.root
 	for i, name := range path {
 		n, err := member(v, name)
@@ -178,15 +178,15 @@ func (d *document) at(kind hujson.Kind, path ...string) (*hujson.Value, error) {
 	return v, nil
 }
 
-// decode reads a value as plain JSON, names as they are: clients take no
-// "Command" for a "command", as encoding/json would.
+// decode decodes a value. Names are case-sensitive, as in clients and unlike in
+// encoding/json.
 func decode(v *hujson.Value, into any) error {
 	plain := v.Clone()
 	plain.Standardize()
 	return strict.Unmarshal(plain.Pack(), into)
 }
 
-// render writes a value as it stands at an indentation.
+// render returns the JSON of a value, for a line with that indentation.
 func (d *document) render(value any, indent string, inline bool) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -10,24 +10,24 @@ import (
 // jsonFormat is a client's JSON file: an object of MCP servers, an object of
 // hooks by event, or both.
 type jsonFormat struct {
-	// servers is the name of the object of MCP servers, or empty.
-	servers string
-	// under are the names that lead to that object, and to the settings, in a file
-	// that is only read.
-	under []string
-	// kind is the type of a server that the client starts, where that has to be
-	// said.
-	kind string
-	// hooks are the hooks that are wanted, in the order of a session; nil
-	// where the file has none.
-	hooks func(Wanted) []hookEntry
-	// flat says that an event's hooks stand in its list themselves, not in
-	// groups with a matcher.
-	flat bool
-	// version is the number that a file with hooks has to have, or 0.
+	// serversKey is the name of the object of MCP servers, or empty.
+	serversKey string
+	// parents are the names of the objects around that object and around the settings,
+	// outermost first, in a file that is only read.
+	parents []string
+	// serverType is the "type" of a server that the client starts, or empty if the format
+	// has none.
+	serverType string
+	// hooks returns the hooks to install, in the order of a session. It is nil if the file
+	// has no hooks.
+	hooks func(Options) []hookEntry
+	// ungrouped reports whether an event's list has the hooks themselves, instead of
+	// groups of hooks with a matcher.
+	ungrouped bool
+	// version is the required "version" of a file with hooks, or 0.
 	version int
-	// more reads settings beside those, such as the one that turns hooks off.
-	more func(settings, *Found)
+	// readSettings reads more settings, such as the one that turns hooks off. It may be nil.
+	readSettings func(settings, *Entries)
 }
 
 // stdioServer is an MCP server that the client starts.
@@ -37,13 +37,13 @@ type stdioServer struct {
 	Args    []string `json:"args"`
 }
 
-// hookEntry is a hook with its event.
+// hookEntry is a hook to install, with its event.
 type hookEntry struct {
 	event, matcher string
 	handler        handler
 }
 
-// handler is a hook as most clients write it.
+// handler is a hook in the format of most clients.
 type handler struct {
 	Name        string `json:"name,omitempty"`
 	Type        string `json:"type,omitempty"`
@@ -52,13 +52,13 @@ type handler struct {
 	Timeout     int    `json:"timeout,omitempty"`
 }
 
-// hookGroup is a list of hooks with the tools that they are for.
+// hookGroup is a list of hooks with a pattern of the tools that they run for.
 type hookGroup struct {
 	Matcher string    `json:"matcher,omitempty"`
 	Hooks   []handler `json:"hooks"`
 }
 
-// settings are those of clients that say whether hooks run.
+// settings are the settings of clients that turn hooks and servers on and off.
 type settings struct {
 	DisableAllHooks bool           `json:"disableAllHooks"`
 	EnabledPlugins  map[string]any `json:"enabledPlugins"`
@@ -74,45 +74,45 @@ type settings struct {
 	DisabledMcpjsonServers []string `json:"disabledMcpjsonServers"`
 }
 
-func (f jsonFormat) find(src []byte) (Found, error) {
+func (f jsonFormat) find(src []byte) (Entries, error) {
 	d, err := parse(src)
 	if err != nil {
-		return Found{}, err
+		return Entries{}, err
 	}
-	var found Found
-	if f.servers != "" {
+	var found Entries
+	if f.serversKey != "" {
 		if found.Server, err = f.findServer(d); err != nil {
-			return Found{}, err
+			return Entries{}, err
 		}
 	}
-	if f.more != nil {
+	if f.readSettings != nil {
 		root := &d.root
-		if len(f.under) > 0 {
-			if root, err = d.at('{', f.under...); err != nil {
-				return Found{}, err
+		if len(f.parents) > 0 {
+			if root, err = d.find('{', f.parents...); err != nil {
+				return Entries{}, err
 			}
 		}
-		// Settings of another shape turn nothing off that we know of.
+		// Settings of an unknown shape turn off nothing that we know of.
 		var s settings
 		if root != nil && decode(root, &s) == nil {
-			f.more(s, &found)
+			f.readSettings(s, &found)
 		}
 	}
 	if f.hooks == nil {
 		return found, nil
 	}
-	ours, err := f.ours(d)
+	hooks, err := f.findHooks(d)
 	if err != nil {
-		return Found{}, err
+		return Entries{}, err
 	}
-	for _, h := range ours {
+	for _, h := range hooks {
 		found.Hooks = append(found.Hooks, h.hook())
 	}
 	return found, nil
 }
 
 func (f jsonFormat) findServer(d *document) (*Server, error) {
-	v, err := d.at('{', append(slices.Clone(f.under), f.servers, ServerName)...)
+	v, err := d.find('{', append(slices.Clone(f.parents), f.serversKey, ServerName)...)
 	if err != nil || v == nil {
 		return nil, err
 	}
@@ -125,50 +125,50 @@ func (f jsonFormat) findServer(d *document) (*Server, error) {
 		Headers map[string]any `json:"headers"`
 	}
 	if err := decode(v, &s); err != nil {
-		return &Server{}, nil //nolint:nilerr // one of another shape is somebody else's
+		return &Server{}, nil //nolint:nilerr // a server of an unknown shape is not ours
 	}
-	return &Server{Command: s.Command, Args: s.Args, URL: cmp.Or(s.URL, s.HTTPURL), Env: texts(s.Env), Headers: texts(s.Headers)}, nil
+	return &Server{Command: s.Command, Args: s.Args, URL: cmp.Or(s.URL, s.HTTPURL), Env: stringValues(s.Env), Headers: stringValues(s.Headers)}, nil
 }
 
-// place is where a hook of ours stands.
-type place struct {
+// jsonHook is a hook of Tocsin in a JSON file.
+type jsonHook struct {
 	event string
-	// group is its place in the event's list, item that in the group's, -1 in
-	// a flat file.
+	// group is its index in the event's list, item its index in the group, or -1 if the
+	// file has no groups.
 	group, item int
 	value       *hujson.Value
-	// line is its command line, program the first word of it and rest what follows.
+	// line is its command line, program the first word of it, and rest the other words.
 	line, program, rest string
 	async               bool
 }
 
-func (p place) hook() Hook {
+func (p jsonHook) hook() Hook {
 	return Hook{
-		Event: p.event, Program: p.program, Inbox: flagOf(p.rest, flagInbox), StateDir: flagOf(p.rest, flagStateDir),
-		Namespaces: flagOf(p.rest, flagNamespaces), Rewake: p.rewake(),
+		Event: p.event, Program: p.program, Inbox: flagValue(p.rest, flagInbox), StateDir: flagValue(p.rest, flagStateDir),
+		Namespaces: flagValue(p.rest, flagNamespaces), Rewake: p.rewake(),
 	}
 }
 
-func (p place) rewake() bool { return p.async || flagOf(p.rest, "--wait") != "" }
+func (p jsonHook) rewake() bool { return p.async || flagValue(p.rest, "--wait") != "" }
 
-// ours finds our hooks, in the order of the file.
-func (f jsonFormat) ours(d *document) ([]place, error) {
-	hooks, err := d.at('{', "hooks")
+// findHooks returns the hooks that run Tocsin, in the order of the file.
+func (f jsonFormat) findHooks(d *document) ([]jsonHook, error) {
+	hooks, err := d.find('{', "hooks")
 	if err != nil || hooks == nil {
 		return nil, err
 	}
-	var out []place
+	var out []jsonHook
 	for _, event := range members(hooks).items {
-		list, err := d.at('[', "hooks", event.name)
+		list, err := d.find('[', "hooks", event.name)
 		if err != nil {
-			if f.owns(event.name) {
+			if f.hasHookFor(event.name) {
 				return nil, err
 			}
-			continue // not ours to judge, such as a setting among the events
+			continue // unknown to us, such as a setting among the events
 		}
 		for g, group := range members(list).items {
-			if f.flat {
-				out = appendOurs(out, place{event: event.name, group: g, item: -1, value: group.value})
+			if f.ungrouped {
+				out = appendIfTocsin(out, jsonHook{event: event.name, group: g, item: -1, value: group.value})
 				continue
 			}
 			n, err := member(group.value, "hooks")
@@ -179,19 +179,19 @@ func (f jsonFormat) ours(d *document) ([]place, error) {
 				continue
 			}
 			for i, it := range members(members(group.value).items[n].value).items {
-				out = appendOurs(out, place{event: event.name, group: g, item: i, value: it.value})
+				out = appendIfTocsin(out, jsonHook{event: event.name, group: g, item: i, value: it.value})
 			}
 		}
 	}
 	return out, nil
 }
 
-// owns says whether an event is one that we have a hook for.
-func (f jsonFormat) owns(event string) bool {
-	return slices.ContainsFunc(f.hooks(Wanted{Hooks: true, Rewake: true}), func(e hookEntry) bool { return e.event == event })
+// hasHookFor reports whether install writes a hook for an event.
+func (f jsonFormat) hasHookFor(event string) bool {
+	return slices.ContainsFunc(f.hooks(Options{Hooks: true, Rewake: true}), func(e hookEntry) bool { return e.event == event })
 }
 
-func appendOurs(out []place, p place) []place {
+func appendIfTocsin(out []jsonHook, p jsonHook) []jsonHook {
 	var h handler
 	if p.value.Value.Kind() != '{' || decode(p.value, &h) != nil {
 		return out
@@ -204,13 +204,13 @@ func appendOurs(out []place, p place) []place {
 	return append(out, p)
 }
 
-func (f jsonFormat) install(src []byte, w Wanted) ([]byte, error) {
+func (f jsonFormat) install(src []byte, w Options) ([]byte, error) {
 	d, err := parse(src)
 	if err != nil {
 		return nil, err
 	}
 	was := string(d.src)
-	if f.servers != "" {
+	if f.serversKey != "" {
 		if err := f.installServer(d, w); err != nil {
 			return nil, err
 		}
@@ -226,48 +226,48 @@ func (f jsonFormat) install(src []byte, w Wanted) ([]byte, error) {
 	return d.src, nil
 }
 
-func (f jsonFormat) installServer(d *document, w Wanted) error {
+func (f jsonFormat) installServer(d *document, w Options) error {
 	old, err := f.findServer(d)
 	if err != nil {
 		return err
 	}
 	if old == nil {
-		servers, err := d.container('{', f.servers)
+		servers, err := d.findOrAdd('{', f.serversKey)
 		if err != nil {
 			return err
 		}
-		return d.add(servers, ServerName, stdioServer{f.kind, w.Program, w.args()})
+		return d.add(servers, ServerName, stdioServer{f.serverType, w.Program, w.gatewayArgs()})
 	}
-	if old.HTTP() {
-		return nil // how it is reached is not ours to say
+	if old.IsHTTP() {
+		return nil // the user decides how to reach it
 	}
 	if w.StateDir != "" && old.StateDir() != w.StateDir {
-		args, err := d.at('[', f.servers, ServerName, "args")
+		args, err := d.find('[', f.serversKey, ServerName, "args")
 		if err != nil {
 			return err
 		}
-		if err := d.replace(args, withArgument(old.Args, flagStateDir, w.StateDir)); err != nil {
+		if err := d.replace(args, setArgument(old.Args, flagStateDir, w.StateDir)); err != nil {
 			return err
 		}
 	}
 	if old.Command == w.Program {
 		return nil
 	}
-	command, err := d.at('"', f.servers, ServerName, "command")
+	command, err := d.find('"', f.serversKey, ServerName, "command")
 	if err != nil {
 		return err
 	}
 	if command != nil {
 		return d.replace(command, w.Program)
 	}
-	server, err := d.at('{', f.servers, ServerName)
+	server, err := d.find('{', f.serversKey, ServerName)
 	if err != nil {
 		return err
 	}
 	return d.add(server, "command", w.Program)
 }
 
-func (f jsonFormat) installHooks(d *document, w Wanted) error {
+func (f jsonFormat) installHooks(d *document, w Options) error {
 	if f.version > 0 {
 		if n, err := member(&d.root, "version"); err != nil {
 			return err
@@ -277,23 +277,23 @@ func (f jsonFormat) installHooks(d *document, w Wanted) error {
 			}
 		}
 	}
-	if err := f.repoint(d, w); err != nil {
+	if err := f.updateHooks(d, w); err != nil {
 		return err
 	}
 	for _, e := range f.hooks(w) {
-		ours, err := f.ours(d)
+		hooks, err := f.findHooks(d)
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(ours, func(p place) bool { return p.event == e.event && p.rewake() == e.handler.AsyncRewake }) {
+		if slices.ContainsFunc(hooks, func(p jsonHook) bool { return p.event == e.event && p.rewake() == e.handler.AsyncRewake }) {
 			continue
 		}
-		list, err := d.container('[', "hooks", e.event)
+		list, err := d.findOrAdd('[', "hooks", e.event)
 		if err != nil {
 			return err
 		}
 		var entry any = e.handler
-		if !f.flat {
+		if !f.ungrouped {
 			entry = hookGroup{e.matcher, []handler{e.handler}}
 		}
 		if err := d.add(list, "", entry); err != nil {
@@ -303,44 +303,44 @@ func (f jsonFormat) installHooks(d *document, w Wanted) error {
 	return nil
 }
 
-// repoint makes hooks of ours run the program, with the flags that are wanted,
-// where they don't.
-func (f jsonFormat) repoint(d *document, w Wanted) error {
-	ours, err := f.ours(d)
+// updateHooks sets the program and the flags of the installed hooks.
+func (f jsonFormat) updateHooks(d *document, w Options) error {
+	hooks, err := f.findHooks(d)
 	if err != nil {
 		return err
 	}
-	for i, p := range ours {
+	for i, p := range hooks {
 		line := p.line
 		if p.program != w.Program {
 			line = quote(w.Program) + p.rest
 		}
-		if line = w.flagged(line); line == p.line {
+		if line = w.withFlags(line); line == p.line {
 			continue
 		}
-		if ours, err = f.ours(d); err != nil { // what was replaced has moved them
+		if hooks, err = f.findHooks(d); err != nil { // their offsets have changed
 			return err
 		}
-		n, err := member(ours[i].value, "command")
+		n, err := member(hooks[i].value, "command")
 		if err != nil {
 			return err
 		}
-		if err := d.replace(members(ours[i].value).items[n].value, line); err != nil {
+		if err := d.replace(members(hooks[i].value).items[n].value, line); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// container finds an object or an array, or makes it and what leads to it.
-func (d *document) container(kind hujson.Kind, path ...string) (*hujson.Value, error) {
-	v, err := d.at(kind, path...)
+// findOrAdd returns the object or array at a path, after adding what is missing of the
+// path.
+func (d *document) findOrAdd(kind hujson.Kind, path ...string) (*hujson.Value, error) {
+	v, err := d.find(kind, path...)
 	if err != nil || v != nil {
 		return v, err
 	}
 	up := &d.root
 	if len(path) > 1 {
-		if up, err = d.container('{', path[:len(path)-1]...); err != nil {
+		if up, err = d.findOrAdd('{', path[:len(path)-1]...); err != nil {
 			return nil, err
 		}
 	}
@@ -351,5 +351,5 @@ func (d *document) container(kind hujson.Kind, path ...string) (*hujson.Value, e
 	if err := d.add(up, path[len(path)-1], empty); err != nil {
 		return nil, err
 	}
-	return d.at(kind, path...)
+	return d.find(kind, path...)
 }

@@ -8,7 +8,7 @@ import (
 
 func (jsonFormat) empty() []byte { return []byte("{}\n") }
 
-func (f jsonFormat) had(src []byte) func(path ...string) bool {
+func (f jsonFormat) containers(src []byte) func(path ...string) bool {
 	d, err := parse(src)
 	return func(path ...string) bool {
 		if err != nil {
@@ -26,80 +26,79 @@ func (f jsonFormat) had(src []byte) func(path ...string) bool {
 	}
 }
 
-func (f jsonFormat) remove(src []byte, kept func(path ...string) bool) ([]byte, error) {
+func (f jsonFormat) remove(src []byte, existed func(path ...string) bool) ([]byte, error) {
 	d, err := parse(src)
 	if err != nil {
 		return nil, err
 	}
-	if f.servers != "" {
-		if err := f.removeServer(d, kept); err != nil {
+	if f.serversKey != "" {
+		if err := f.removeServer(d, existed); err != nil {
 			return nil, err
 		}
 	}
 	if f.hooks != nil {
-		if err := f.removeHooks(d, kept); err != nil {
+		if err := f.removeHooks(d, existed); err != nil {
 			return nil, err
 		}
 	}
-	if string(bytes.TrimSpace(d.src)) == "{}" && !kept() {
+	if string(bytes.TrimSpace(d.src)) == "{}" && !existed() {
 		return nil, nil
 	}
 	return d.src, nil
 }
 
-func (f jsonFormat) removeServer(d *document, kept func(path ...string) bool) error {
-	if s, err := f.findServer(d); err != nil || !s.Ours() {
+func (f jsonFormat) removeServer(d *document, existed func(path ...string) bool) error {
+	if s, err := f.findServer(d); err != nil || !s.IsTocsin() {
 		return err
 	}
-	servers, err := d.at('{', f.servers)
+	servers, err := d.find('{', f.serversKey)
 	if err != nil {
 		return err
 	}
 	if err := d.dropMember(servers, ServerName); err != nil {
 		return err
 	}
-	return d.dropEmpty(kept, f.servers)
+	return d.dropEmpty(existed, f.serversKey)
 }
 
-func (f jsonFormat) removeHooks(d *document, kept func(path ...string) bool) error {
+func (f jsonFormat) removeHooks(d *document, existed func(path ...string) bool) error {
 	removed := false
 	for {
-		ours, err := f.ours(d)
+		hooks, err := f.findHooks(d)
 		if err != nil {
 			return err
 		}
-		if len(ours) == 0 {
+		if len(hooks) == 0 {
 			break
 		}
 		removed = true
-		p := ours[0]
-		list, err := d.at('[', "hooks", p.event)
+		p := hooks[0]
+		list, err := d.find('[', "hooks", p.event)
 		if err != nil {
 			return err
 		}
 		if err := f.removeHook(d, list, p); err != nil {
 			return err
 		}
-		if err := d.dropEmpty(kept, "hooks", p.event); err != nil {
+		if err := d.dropEmpty(existed, "hooks", p.event); err != nil {
 			return err
 		}
 	}
 	if !removed {
 		return nil
 	}
-	if err := d.dropEmpty(kept, "hooks"); err != nil {
+	if err := d.dropEmpty(existed, "hooks"); err != nil {
 		return err
 	}
-	if l := members(&d.root); f.version == 0 || kept("version") || len(l.items) != 1 || l.items[0].name != "version" {
+	if l := members(&d.root); f.version == 0 || existed("version") || len(l.items) != 1 || l.items[0].name != "version" {
 		return nil
 	}
 	return d.drop(&d.root, 0)
 }
 
-// removeHook takes one hook out of an event's list, and its group with it when
-// that holds nothing else.
-func (f jsonFormat) removeHook(d *document, list *hujson.Value, p place) error {
-	if f.flat {
+// removeHook removes a hook from an event's list, and its group if that has no other hook.
+func (f jsonFormat) removeHook(d *document, list *hujson.Value, p jsonHook) error {
+	if f.ungrouped {
 		return d.drop(list, p.group)
 	}
 	group := members(list).items[p.group].value
@@ -122,18 +121,18 @@ func (d *document) dropMember(v *hujson.Value, name string) error {
 	return d.drop(v, n)
 }
 
-// dropEmpty removes an object or an array that has become empty, unless it was
-// there before, or a comment is in it.
-func (d *document) dropEmpty(kept func(path ...string) bool, path ...string) error {
+// dropEmpty removes an object or an array that has become empty, unless it existed before
+// the install or has a comment.
+func (d *document) dropEmpty(existed func(path ...string) bool, path ...string) error {
 	up := &d.root
 	if len(path) > 1 {
 		var err error
-		if up, err = d.at('{', path[:len(path)-1]...); err != nil || up == nil {
+		if up, err = d.find('{', path[:len(path)-1]...); err != nil || up == nil {
 			return err
 		}
 	}
 	n, err := member(up, path[len(path)-1])
-	if err != nil || n < 0 || kept(path...) {
+	if err != nil || n < 0 || existed(path...) {
 		return err
 	}
 	v := members(up).items[n].value

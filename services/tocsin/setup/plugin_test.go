@@ -15,7 +15,7 @@ func TestPlugin(t *testing.T) {
 		{".mcp.json", ".mcp.json"},
 		{".claude/settings.json", "hooks/hooks.json"},
 	} {
-		want, err := file(t, "claude-code", tt.installed).Install(nil, Wanted{Program: "tocsin", Hooks: true})
+		want, err := file(t, "claude-code", tt.installed).Install(nil, Options{Program: "tocsin", Hooks: true})
 		if err != nil {
 			t.Fatal(err)
 		}

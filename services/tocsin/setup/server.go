@@ -14,37 +14,38 @@ type Server struct {
 	Command string
 	Args    []string
 	URL     string
-	// Env is the environment that the entry sets, Headers what it sends to a URL.
+	// Env are the environment variables that the entry sets, Headers its HTTP headers.
 	Env, Headers map[string]string
-	// Variables are those that the entry lets through, where that has to be said.
+	// Variables are the variables that the client passes to the server, for clients that
+	// pass only those that the entry lists.
 	Variables []string
 	// Off is the setting in the entry itself that turns it off, or empty.
 	Off string
 }
 
-// pathMCP is where a gateway serves MCP on HTTP, and headerClient how a client
-// names itself there, beside the query parameter client.
+// pathMCP is the path at which a gateway serves MCP on HTTP. There, headerClient or the
+// query parameter client has the client's name.
 const (
 	pathMCP      = "/mcp"
 	headerClient = "Tocsin-Client"
 )
 
-// Ours says whether it is Tocsin's gateway.
-func (s *Server) Ours() bool {
+// IsTocsin reports whether it is a gateway of Tocsin.
+func (s *Server) IsTocsin() bool {
 	if s == nil {
 		return false
 	}
-	if s.HTTP() {
+	if s.IsHTTP() {
 		u, err := url.Parse(s.URL)
 		return err == nil && u.Path == pathMCP && httpguard.Loopback(u.Hostname())
 	}
 	return len(s.Args) > 0 && s.Args[0] == "gateway"
 }
 
-// String is what tells it apart from another. Of a URL the host is enough: there
-// may be a secret in the rest.
+// String describes the server for an error. It has only the host of a URL, because the
+// rest may contain a secret.
 func (s *Server) String() string {
-	if !s.HTTP() {
+	if !s.IsHTTP() {
 		return fmt.Sprintf("command %q", s.Command)
 	}
 	u, err := url.Parse(s.URL)
@@ -54,17 +55,16 @@ func (s *Server) String() string {
 	return fmt.Sprintf("a URL of %q", u.Host)
 }
 
-// HTTP says whether it is not the client that starts it.
-func (s *Server) HTTP() bool { return s.URL != "" }
+// IsHTTP reports whether it is at a URL, so the client does not start it.
+func (s *Server) IsHTTP() bool { return s.URL != "" }
 
-// Client is the name of the inbox that the entry gives its client; empty where it
-// gives none.
+// Client returns the name of the client's inbox in the entry, or nothing if it has none.
 func (s *Server) Client() string {
 	switch {
 	case s == nil:
 		return ""
-	case !s.HTTP():
-		if name := argument(s.Args, "--client"); name != "" {
+	case !s.IsHTTP():
+		if name := argumentValue(s.Args, "--client"); name != "" {
 			return name
 		}
 		return s.Env["TOCSIN_CLIENT"]
@@ -81,21 +81,21 @@ func (s *Server) Client() string {
 	return u.Query().Get("client")
 }
 
-// StateDir is the state directory that the entry says; empty where it says none.
+// StateDir returns the state directory in the entry, or nothing if it has none.
 func (s *Server) StateDir() string {
-	if s == nil || s.HTTP() {
+	if s == nil || s.IsHTTP() {
 		return ""
 	}
-	if dir := argument(s.Args, flagStateDir); dir != "" {
+	if dir := argumentValue(s.Args, flagStateDir); dir != "" {
 		return dir
 	}
 	return s.Env["TOCSIN_STATE_DIR"]
 }
 
-// Namespaces are those of Kubernetes whose alerts the entry's gateway tells, with
-// commas between; empty where it says none.
+// Namespaces returns the Kubernetes namespaces whose alerts the gateway delivers,
+// separated by commas, or nothing if the entry has none.
 func (s *Server) Namespaces() string {
-	if s == nil || s.HTTP() {
+	if s == nil || s.IsHTTP() {
 		return ""
 	}
 	var all []string
@@ -113,8 +113,8 @@ func (s *Server) Namespaces() string {
 	return s.Env["TOCSIN_KUBERNETES_NAMESPACES"]
 }
 
-// argument is the value of a flag among arguments; empty without it.
-func argument(args []string, flag string) string {
+// argumentValue returns the value of a flag in arguments, or nothing.
+func argumentValue(args []string, flag string) string {
 	for i, arg := range args {
 		if value, ok := strings.CutPrefix(arg, flag+"="); ok {
 			return value
@@ -126,8 +126,8 @@ func argument(args []string, flag string) string {
 	return ""
 }
 
-// withArgument is arguments with a flag of that value.
-func withArgument(args []string, flag, value string) []string {
+// setArgument returns a copy of the arguments with the flag set to that value.
+func setArgument(args []string, flag, value string) []string {
 	out := slices.Clone(args)
 	for i, arg := range out {
 		if strings.HasPrefix(arg, flag+"=") {
@@ -142,8 +142,8 @@ func withArgument(args []string, flag, value string) []string {
 	return append(out, flag, value)
 }
 
-// texts are the members of an open JSON or TOML object that are text.
-func texts(open map[string]any) map[string]string {
+// stringValues returns the members of a decoded JSON or TOML object that are strings.
+func stringValues(open map[string]any) map[string]string {
 	out := map[string]string{}
 	for name, value := range open {
 		if text, ok := value.(string); ok {

@@ -1,20 +1,20 @@
-// Package setup writes Tocsin into the configuration of an MCP client, and
-// takes it out again: the MCP server, and the hooks that put pending alerts
-// before the client's model.
+// Package setup adds Tocsin to the configuration files of an MCP client, and removes
+// it: the MCP server, and the hooks that deliver pending alerts to the client's model.
 //
-// It decides what a client's file holds afterwards. The editors are pure: bytes
-// in, bytes out, the rest of the file kept with its comments and its
-// formatting. [Write] is what touches the disk: a backup beside the file, then
-// the new content in one rename.
+// The editors are pure functions from bytes to bytes. They keep the rest of a file with
+// its comments and its formatting. [Change.Write] writes a backup beside the file, and
+// then the new content in one rename.
 //
-// Ours is known by its shape, wherever the program lies: the MCP server named
-// tocsin whose first argument is gateway, or whose URL is that of a gateway on
-// this machine, and hooks that run a program of the
-// base name tocsin with the first argument hook. What a user added to such an
-// entry stays when it is installed again, and goes with it on removal.
+// An entry is Tocsin's, wherever the program is installed, if it is
+//   - the MCP server named tocsin whose first argument is gateway,
+//   - the MCP server named tocsin with the URL of a gateway on this machine, or
+//   - a hook that runs a program with the base name tocsin and the first argument hook.
 //
-// It does not know whether a client reads its file: that a project has to be
-// trusted, or a server approved, is said in [Client.Next], not checked.
+// Another install keeps what a user added to such an entry, and uninstall removes it
+// with the entry.
+//
+// Whether a client reads its file is not checked. [Client.NextSteps] tells the user to
+// trust the project or to approve the server.
 package setup
 
 import (
@@ -29,43 +29,44 @@ import (
 // ServerName is the name of the MCP server in every client.
 const ServerName = "tocsin"
 
-// Scope says for whom a client is set up.
+// Scope selects the sessions that a client is set up for.
 type Scope string
 
-// The scopes: this project, or everything that the user opens.
+// The scopes: one project, or all projects of the user.
 const (
 	Project Scope = "project"
 	User    Scope = "user"
 )
 
-// Scopes are all scopes, in the order in which clients prefer them.
+// Scopes returns all scopes, in the order of precedence in clients.
 func Scopes() []Scope { return []Scope{Project, User} }
 
-// Wanted is what to write.
-type Wanted struct {
+// Options configures [File.Install].
+type Options struct {
 	// Program is the absolute path of tocsin.
 	Program string
-	// Hooks are to be written too, where the client has hooks.
+	// Hooks reports whether to write hooks, too, if the client has hooks.
 	Hooks bool
-	// Rewake adds the hook that waits for an alert after the model has stopped,
-	// and wakes it; Claude Code has that, the others ignore it.
+	// Rewake adds the hook that waits for an alert after the model has stopped, and
+	// wakes it. Only Claude Code has such hooks; other clients ignore it.
 	Rewake bool
-	// Inbox is the name under which the gateway is known, for the hooks to share
-	// its inbox; empty leaves it at the working directory, or at what is written.
+	// Inbox is the --inbox of the hooks, which then share the inbox of the gateway with
+	// this --client. If empty, an existing flag stays; without one, the working directory
+	// selects the inbox.
 	Inbox string
-	// StateDir is the absolute path of the state directory, where it is not the
-	// default; empty leaves what is written.
+	// StateDir is the absolute path of the state directory. If empty, an existing flag
+	// stays.
 	StateDir string
-	// Namespaces are those of Kubernetes whose alerts the gateway tells, with commas
-	// between, for the hooks to tell no others; empty leaves what is written.
+	// Namespaces are the Kubernetes namespaces whose alerts the gateway delivers,
+	// separated by commas. The hooks deliver no others. If empty, an existing flag stays.
 	Namespaces string
-	// Variables are those that the gateway reads, for clients that pass on none
-	// but those that its entry names.
+	// Variables are the environment variables that the gateway reads, for clients that
+	// pass only the variables that its entry lists.
 	Variables []string
 }
 
-// args are the arguments of the gateway.
-func (w Wanted) args() []string {
+// gatewayArgs returns the arguments of the gateway.
+func (w Options) gatewayArgs() []string {
 	args := []string{"gateway"}
 	if w.StateDir != "" {
 		args = append(args, flagStateDir, w.StateDir)
@@ -73,60 +74,60 @@ func (w Wanted) args() []string {
 	return args
 }
 
-// hook is the command line of a hook.
-func (w Wanted) hook(client string, more ...string) string {
+// hookCommand returns the command line of a hook.
+func (w Options) hookCommand(client string, extra ...string) string {
 	line := quote(w.Program) + " hook --client " + client
-	return strings.Join(append([]string{w.flagged(line)}, more...), " ")
+	return strings.Join(append([]string{w.withFlags(line)}, extra...), " ")
 }
 
-// flagged is a hook's command line with the flags that are wanted.
-func (w Wanted) flagged(line string) string {
+// withFlags returns a hook's command line with the flags of the options.
+func (w Options) withFlags(line string) string {
 	if w.Inbox != "" {
-		line = withFlag(line, flagInbox, w.Inbox)
+		line = setFlag(line, flagInbox, w.Inbox)
 	}
 	if w.StateDir != "" {
-		line = withFlag(line, flagStateDir, w.StateDir)
+		line = setFlag(line, flagStateDir, w.StateDir)
 	}
 	if w.Namespaces != "" {
-		line = withFlag(line, flagNamespaces, w.Namespaces)
+		line = setFlag(line, flagNamespaces, w.Namespaces)
 	}
 	return line
 }
 
-// Check says why a program can't be written into a configuration.
-func (w Wanted) Check() error {
+// Check returns why the options can't be written into a configuration, or nil.
+func (w Options) Check() error {
 	switch {
 	case !filepath.IsAbs(w.Program):
 		return fmt.Errorf("%q is not an absolute path", w.Program)
 	case !isTocsin(w.Program):
 		return fmt.Errorf("this program is named %q: rename it to tocsin, because uninstall finds entries by that name", filepath.Base(w.Program))
-	case !writable(w.Program):
+	case !isWritable(w.Program):
 		return fmt.Errorf("the path %q has characters that configuration files can't contain: move the program", w.Program)
-	case !writable(w.StateDir):
+	case !isWritable(w.StateDir):
 		return fmt.Errorf("the state directory %q has characters that configuration files can't contain: use another", w.StateDir)
-	case !writable(w.Inbox):
+	case !isWritable(w.Inbox):
 		return fmt.Errorf("the client's name %q in its MCP server has characters that hooks can't contain: use another", w.Inbox)
-	case !writable(w.Namespaces):
+	case !isWritable(w.Namespaces):
 		return fmt.Errorf("the namespaces %q in its MCP server have characters that hooks can't contain: correct them", w.Namespaces)
 	}
 	return nil
 }
 
-func writable(s string) bool {
+func isWritable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// Place is where clients look for their configuration.
-type Place struct {
-	// Project is the directory of the project, Home that of the user, and
-	// Config where the system keeps configurations (os.UserConfigDir).
+// Dirs are the directories in which clients look for their configuration.
+type Dirs struct {
+	// Project is the directory of the project, Home the home directory of the user, and
+	// Config the user's directory of configurations ([os.UserConfigDir]).
 	Project, Home, Config string
-	// Getenv is the environment, in which clients may be told other places.
+	// Getenv reads the environment, whose variables may name other directories.
 	Getenv func(string) string
 }
 
-// or is the directory that the environment names, or else the default.
-func (p Place) or(variable string, dir ...string) string {
+// envOr returns the directory that the environment variable names, else the default.
+func (p Dirs) envOr(variable string, dir ...string) string {
 	if v := p.Getenv(variable); v != "" {
 		return v
 	}
@@ -135,35 +136,35 @@ func (p Place) or(variable string, dir ...string) string {
 
 // Client is a client that can be set up.
 type Client struct {
-	// Name is what users call it by, Title what it calls itself.
+	// Name is its name in tocsin's commands, Title its name in messages.
 	Name, Title string
-	// Programs are the commands that start it.
+	// Programs are the names of its executables.
 	Programs []string
-	// HasHooks says whether it runs hooks.
+	// HasHooks reports whether it runs hooks.
 	HasHooks bool
-	// Dir is the user's directory of it: it is in use where there is one.
-	Dir func(Place) string
-	// Files are the files of a scope, in the order in which they are written.
-	Files func(Place, Scope) []File
-	// Also are files that it reads beside those, and that are never written; nil
-	// where there are none.
-	Also func(Place, Scope) []File
-	// Upwards says that it reads a project's files from the directories above,
-	// too, as far as the repository goes.
-	Upwards bool
-	// Needs is what the user has to have allowed before a scope counts; empty
-	// where nothing has to be.
-	Needs func(Scope) string
-	// Next says what the user has to do after a change, a line each.
-	Next func(Scope, Wanted) []string
+	// Dir returns its directory of the user, which exists if the user has used it.
+	Dir func(Dirs) string
+	// Files returns the files of a scope, in the order in which they are written.
+	Files func(Dirs, Scope) []File
+	// ReadOnlyFiles returns more files that it reads, and that install never writes. It is
+	// nil if there are none.
+	ReadOnlyFiles func(Dirs, Scope) []File
+	// ReadsParents reports whether it also reads a project's files from the parent
+	// directories within the repository.
+	ReadsParents bool
+	// Approval describes what the user must have allowed before the client uses the files
+	// of a scope, such as "once the server is approved". It is empty if nothing is needed.
+	Approval func(Scope) string
+	// NextSteps returns what the user has to do after a change, a line each.
+	NextSteps func(Scope, Options) []string
 }
 
-// Clients are all clients that can be set up.
+// Clients returns all clients that can be set up.
 func Clients() []Client {
 	return []Client{claudeCode(), codex(), geminiCLI(), cursor(), vscode()}
 }
 
-// Lookup finds a client by its name.
+// Lookup returns the client with a name.
 func Lookup(name string) (Client, bool) {
 	all := Clients()
 	i := slices.IndexFunc(all, func(c Client) bool { return c.Name == name })
@@ -173,37 +174,38 @@ func Lookup(name string) (Client, bool) {
 	return all[i], true
 }
 
-// Found is what a file has of ours.
-type Found struct {
+// Entries are Tocsin's entries in a file, and the settings that turn them off.
+type Entries struct {
 	// Server is the MCP server named tocsin, if there is one.
 	Server *Server
-	// Hooks are our hooks.
+	// Hooks are the hooks that run Tocsin.
 	Hooks []Hook
-	// Plugin is the plugin of ours that the file turns on, or empty.
+	// Plugin is the name of Tocsin's plugin if the file turns it on, else empty.
 	Plugin string
 	// HooksOff is the setting in this file that turns all hooks off, or empty.
 	HooksOff string
-	// ServerOff is the setting in this file that turns the server off, wherever it
-	// is set up; ProjectServerOff one for the server of the project alone.
+	// ServerOff is the setting in this file that turns the server off, in whichever file
+	// the server is set up; ProjectServerOff is one for the server of the project only.
+	// Both may be empty.
 	ServerOff, ProjectServerOff string
 }
 
-// Hook is a hook of ours.
+// Hook is a hook that runs Tocsin.
 type Hook struct {
 	Event, Program string
 	// Inbox, StateDir and Namespaces are the flags for these, or empty.
 	Inbox, StateDir, Namespaces string
-	// Rewake says that it waits for an alert and wakes the model.
+	// Rewake reports whether it waits for an alert and wakes the model.
 	Rewake bool
 }
 
-// Any says whether there is anything of ours.
-func (f Found) Any() bool { return f.Server.Ours() || len(f.Hooks) > 0 }
+// Any reports whether the file has an MCP server or a hook of Tocsin.
+func (f Entries) Any() bool { return f.Server.IsTocsin() || len(f.Hooks) > 0 }
 
-// Program is the program that our entries run; empty where they run none.
-func (f Found) Program() string {
+// Program returns the program that the entries run, or nothing if they run none.
+func (f Entries) Program() string {
 	switch {
-	case f.Server.Ours() && !f.Server.HTTP():
+	case f.Server.IsTocsin() && !f.Server.IsHTTP():
 		return f.Server.Command
 	case len(f.Hooks) > 0:
 		return f.Hooks[0].Program

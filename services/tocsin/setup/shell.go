@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// isTocsin says whether a program is Tocsin, by its base name.
+// isTocsin reports whether the base name of a program is tocsin.
 func isTocsin(program string) bool {
 	return strings.TrimSuffix(filepath.Base(program), ".exe") == "tocsin"
 }
 
-// Flags of a hook, and of the gateway, that say which inbox, which bus, and what of it.
+// Flags of hooks. The gateway has the last two as well.
 const (
 	flagInbox    = "--inbox"
 	flagStateDir = "--state-dir"
-	// flagNamespaces says of which namespaces of Kubernetes alerts are told.
+	// flagNamespaces lists the Kubernetes namespaces whose alerts are delivered.
 	flagNamespaces = "--kubernetes-namespaces"
 )
 
-// hookProgram is the program of a hook of ours, and the rest of its command
-// line. What is no such hook is not ok.
+// hookProgram returns the program of a hook that runs Tocsin, and the rest of its command
+// line. It returns false for any other command line.
 func hookProgram(command string) (program, rest string, ok bool) {
 	program, rest, ok = cutWord(command)
 	if !ok || !isTocsin(program) {
@@ -29,18 +29,17 @@ func hookProgram(command string) (program, rest string, ok bool) {
 	return program, rest, ok && first == "hook"
 }
 
-// flagOf is the value of a flag in a command line; empty without it.
-func flagOf(line, flag string) string {
+// flagValue returns the value of a flag in a command line, or nothing.
+func flagValue(line, flag string) string {
 	words, _ := cutWords(line)
-	return argument(words, flag)
+	return argumentValue(words, flag)
 }
 
-// withFlag is the command line of a hook with a flag of that value: in the place
-// of what it has, or else before all that its user added, which may be another
-// command.
-func withFlag(line, flag, value string) string {
+// setFlag returns the command line of a hook with the flag set to that value. A new flag
+// goes before all that the user added, which may be another command.
+func setFlag(line, flag, value string) string {
 	words, ends := cutWords(line)
-	if argument(words, flag) == value {
+	if argumentValue(words, flag) == value {
 		return line
 	}
 	set := " " + flag + " " + quote(value)
@@ -52,15 +51,15 @@ func withFlag(line, flag, value string) string {
 			return line[:ends[i-1]] + set + line[ends[i]:]
 		}
 	}
-	at := ends[1] // behind tocsin hook
+	at := ends[1] // after tocsin hook
 	if len(words) > 3 && words[2] == "--client" {
 		at = ends[3]
 	}
 	return line[:at] + set + line[at:]
 }
 
-// cutWords are the words of a command line, and where each ends. What is no word
-// ends them.
+// cutWords returns the words of a command line and the offsets of their ends, up to a word
+// that has an unclosed quote.
 func cutWords(line string) (words []string, ends []int) {
 	for rest := line; ; {
 		word, after, ok := cutWord(rest)
@@ -71,7 +70,7 @@ func cutWords(line string) (words []string, ends []int) {
 	}
 }
 
-// quote makes one word of a shell's command line.
+// quote quotes a string as one word of a POSIX shell, if necessary.
 func quote(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_@%+=:,./-", r)
@@ -82,8 +81,8 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// cutWord takes the first word off a command line, as a POSIX shell would read
-// it. Expansions are not made; a word that does not end is not ok.
+// cutWord returns the first word of a command line, read as by a POSIX shell without
+// expansions, and the rest. It returns false if there is no word or a quote is not closed.
 func cutWord(line string) (word, rest string, ok bool) {
 	line = strings.TrimLeft(line, " \t")
 	var b strings.Builder

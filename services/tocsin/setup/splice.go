@@ -9,27 +9,27 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// lineBlanks is the white space before an offset, where nothing else stands
-// before it on its line.
-func lineBlanks(src []byte, at int) (string, bool) {
+// blanksOfLine returns the white space before an offset on its line, or false if anything
+// else is there or the line is the first.
+func blanksOfLine(src []byte, at int) (string, bool) {
 	start := bytes.LastIndexByte(src[:at], '\n') + 1
 	blanks := string(src[start:at])
 	return blanks, strings.Trim(blanks, " \t") == "" && start > 0
 }
 
-// lineIndent is the white space with which the line of an offset begins.
+// lineIndent returns the white space at the beginning of the line of an offset.
 func lineIndent(src []byte, at int) string {
 	line := src[bytes.LastIndexByte(src[:at], '\n')+1 : at]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// blanksBefore is how many blanks end at an offset, but not before from.
+// blanksBefore returns the number of blanks directly before an offset, back to from.
 func blanksBefore(src []byte, from, at int) int {
 	return at - from - len(bytes.TrimRight(src[from:at], " \t"))
 }
 
-// add appends a member to an object, or, without a name, an element to an
-// array, in the way the others are written.
+// add appends a member to an object, or an element to an array if the name is empty. It
+// copies the formatting of the other items.
 func (d *document) add(to *hujson.Value, name string, value any) error {
 	l := members(to)
 	body := ""
@@ -48,7 +48,7 @@ func (d *document) add(to *hujson.Value, name string, value any) error {
 	outer := lineIndent(d.src, l.open)
 	indent := outer + d.unit
 	if len(l.items) > 0 {
-		if is, ok := lineBlanks(d.src, l.items[0].start); ok {
+		if is, ok := blanksOfLine(d.src, l.items[0].start); ok {
 			indent = is
 		}
 	}
@@ -61,8 +61,8 @@ func (d *document) add(to *hujson.Value, name string, value any) error {
 		text += ","
 	}
 
-	// The new text goes before the closing bracket; a comma, where one is
-	// missing, right behind what was last, so that a comment stays beside it.
+	// The new text goes before the closing bracket. A missing comma goes directly after the
+	// last item, so that the item's comment stays beside it.
 	from, comma := l.end-1, ""
 	if len(l.items) > 0 && !l.trailing {
 		from, comma = l.items[len(l.items)-1].end, ","
@@ -111,8 +111,7 @@ func (d *document) drop(from *hujson.Value, i int) error {
 	return d.splice(start, end, text)
 }
 
-// wholeLine widens the span of an item to the line or the blanks that nothing
-// else needs.
+// wholeLine widens the span of an item to its line, or to the blanks around it.
 func (d *document) wholeLine(l list, start, end int, first bool) (int, int) {
 	before := blanksBefore(d.src, l.open+1, start)
 	after := len(d.src[end:l.end-1]) - len(bytes.TrimLeft(d.src[end:l.end-1], " \t"))
@@ -135,7 +134,7 @@ func (d *document) wholeLine(l list, start, end int, first bool) (int, int) {
 	return start - before, end
 }
 
-// replace puts another value in the place of one.
+// replace replaces a value.
 func (d *document) replace(v *hujson.Value, value any) error {
 	text, err := d.render(value, lineIndent(d.src, v.StartOffset), false)
 	if err != nil {

@@ -12,17 +12,16 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// tomlFormat is Codex's config.toml. Our table is a block of text at its end;
-// what the text means before and after is compared, so that no other setting
-// can change.
+// tomlFormat is Codex's config.toml. Install appends Tocsin's table as text. The decoded
+// settings before and after an edit are compared, so that no other setting changes.
 type tomlFormat struct{}
 
-func (tomlFormat) find(src []byte) (Found, error) {
+func (tomlFormat) find(src []byte) (Entries, error) {
 	config, err := decodeTOML(src)
 	if err != nil {
-		return Found{}, err
+		return Entries{}, err
 	}
-	var found Found
+	var found Entries
 	if features, ok := config["features"].(map[string]any); ok {
 		for _, name := range []string{"hooks", "codex_hooks"} {
 			if on, ok := features[name].(bool); ok && !on {
@@ -41,18 +40,18 @@ func (tomlFormat) find(src []byte) (Found, error) {
 	}
 	found.Server.Command, _ = table["command"].(string)
 	found.Server.URL, _ = table["url"].(string)
-	found.Server.Args, found.Server.Variables = words(table["args"]), words(table["env_vars"])
+	found.Server.Args, found.Server.Variables = stringList(table["args"]), stringList(table["env_vars"])
 	env, _ := table["env"].(map[string]any)
 	headers, _ := table["http_headers"].(map[string]any)
-	found.Server.Env, found.Server.Headers = texts(env), texts(headers)
+	found.Server.Env, found.Server.Headers = stringValues(env), stringValues(headers)
 	if on, ok := table["enabled"].(bool); ok && !on {
 		found.Server.Off = "mcp_servers." + ServerName + ".enabled"
 	}
 	return found, nil
 }
 
-// words is a list as text, one an element.
-func words(v any) []string {
+// stringList returns the elements of a decoded list as strings.
+func stringList(v any) []string {
 	var out []string
 	elements, _ := v.([]any)
 	for _, e := range elements {
@@ -61,7 +60,7 @@ func words(v any) []string {
 	return out
 }
 
-func (f tomlFormat) install(src []byte, w Wanted) ([]byte, error) {
+func (f tomlFormat) install(src []byte, w Options) ([]byte, error) {
 	found, err := f.find(src)
 	if err != nil {
 		return nil, err
@@ -85,7 +84,7 @@ func (f tomlFormat) install(src []byte, w Wanted) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	args, err := tomlList(w.args())
+	args, err := tomlList(w.gatewayArgs())
 	if err != nil {
 		return nil, err
 	}
@@ -101,19 +100,19 @@ func (f tomlFormat) install(src []byte, w Wanted) ([]byte, error) {
 		b.WriteString(line + newline)
 	}
 	out := []byte(b.String())
-	return out, unchangedElsewhere(src, out)
+	return out, checkOtherSettings(src, out)
 }
 
-// remove takes out our table and the tables in it, such as the approvals that
-// Codex notes there: left behind they would be a server without a command, with
-// which Codex does not start.
-func (f tomlFormat) remove(src []byte, kept func(path ...string) bool) ([]byte, error) {
+// remove removes Tocsin's table and its subtables, such as the approvals that Codex stores
+// there. A subtable alone would be a server without a command, with which Codex does not
+// start.
+func (f tomlFormat) remove(src []byte, existed func(path ...string) bool) ([]byte, error) {
 	at, err := locate(src)
 	if err != nil {
 		return nil, err
 	}
 	if len(at.blocks) == 0 {
-		return nil, errInline
+		return nil, errNotTable
 	}
 	out := bytes.Clone(src)
 	for i := len(at.blocks) - 1; i >= 0; i-- {
@@ -127,19 +126,19 @@ func (f tomlFormat) remove(src []byte, kept func(path ...string) bool) ([]byte, 
 		}
 		out = splice(out, b.start, b.end, "")
 	}
-	if len(bytes.TrimSpace(out)) == 0 && !kept() {
-		return nil, unchangedElsewhere(src, nil)
+	if len(bytes.TrimSpace(out)) == 0 && !existed() {
+		return nil, checkOtherSettings(src, nil)
 	}
-	return out, unchangedElsewhere(src, out)
+	return out, checkOtherSettings(src, out)
 }
 
 func (tomlFormat) empty() []byte { return []byte{} }
 
-func (tomlFormat) had([]byte) func(path ...string) bool {
+func (tomlFormat) containers([]byte) func(path ...string) bool {
 	return func(path ...string) bool { return len(path) == 0 } // the file itself
 }
 
-// tomlString writes a basic string, which a JSON string of a path is too.
+// tomlString returns a TOML basic string. JSON strings of valid UTF-8 are such strings.
 func tomlString(s string) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -148,7 +147,7 @@ func tomlString(s string) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// tomlList writes a list of strings on one line.
+// tomlList returns a TOML array of strings on one line.
 func tomlList(elements []string) (string, error) {
 	quoted := make([]string, len(elements))
 	for i, e := range elements {
@@ -164,8 +163,8 @@ func decodeTOML(src []byte) (map[string]any, error) {
 	if len(src) > maxFile {
 		return nil, fmt.Errorf("it is larger than %d MiB", maxFile>>20)
 	}
-	if marked(src) {
-		return nil, errMarked
+	if hasByteOrderMark(src) {
+		return nil, errByteOrderMark
 	}
 	config := map[string]any{}
 	if err := toml.Unmarshal(src, &config); err != nil {
@@ -180,8 +179,9 @@ func decodeTOML(src []byte) (map[string]any, error) {
 	return config, nil
 }
 
-// unchangedElsewhere says whether two texts mean the same but for our table.
-func unchangedElsewhere(before, after []byte) error {
+// checkOtherSettings returns an error if two texts differ in a setting outside of Tocsin's
+// table.
+func checkOtherSettings(before, after []byte) error {
 	var means [2]map[string]any
 	for i, src := range [][]byte{before, after} {
 		config, err := decodeTOML(src)
@@ -202,24 +202,24 @@ func unchangedElsewhere(before, after []byte) error {
 	return nil
 }
 
-// errInline is about settings of ours that the user has written otherwise.
-var errInline = errors.New("its mcp_servers.tocsin is not a table [mcp_servers.tocsin] with command and args on lines of their own")
+// errNotTable is returned if the user has written Tocsin's settings in another form.
+var errNotTable = errors.New("its mcp_servers.tocsin is not a table [mcp_servers.tocsin] with command and args on lines of their own")
 
-// span is a part of a text.
+// span is a part of a text, from start to before end.
 type span struct{ start, end int }
 
-// located is where our table stands: its blocks of whole lines, and the values
-// that are changed.
-type located struct {
+// tableLocation is where Tocsin's table is in the text: its blocks of whole lines, and the
+// values that install changes.
+type tableLocation struct {
 	blocks          []span
 	command         unstable.Range
 	args, variables span
 }
 
-func locate(src []byte) (located, error) {
+func locate(src []byte) (tableLocation, error) {
 	var p unstable.Parser
 	p.Reset(src)
-	var at located
+	var at tableLocation
 	open, own := false, false
 	for p.NextExpression() {
 		e := p.Expression()
@@ -254,14 +254,14 @@ func locate(src []byte) (located, error) {
 	return at, p.Error()
 }
 
-// valueOf is where the list stands that a bare key is set to.
+// valueOf returns the span of the array that is the value of a key.
 func valueOf(src []byte, e *unstable.Node) span {
 	start, end := int(e.Raw.Offset), int(e.Raw.Offset+e.Raw.Length)
 	text := src[start:end]
 	return span{start + bytes.IndexByte(text, '['), start + bytes.LastIndexByte(text, ']') + 1}
 }
 
-// key is the dotted key of a table or a setting, and where it begins.
+// key returns the dotted key of a table or a setting, and where it begins.
 func key(e *unstable.Node) (path []string, first unstable.Range) {
 	for it := e.Key(); it.Next(); {
 		if len(path) == 0 {
@@ -274,7 +274,7 @@ func key(e *unstable.Node) (path []string, first unstable.Range) {
 
 func lineStart(src []byte, at int) int { return bytes.LastIndexByte(src[:at], '\n') + 1 }
 
-// lineEnd is behind the line break of the line that holds an offset.
+// lineEnd returns the offset after the line break of the line of an offset.
 func lineEnd(src []byte, at int) int {
 	if n := bytes.IndexByte(src[at:], '\n'); n >= 0 {
 		return at + n + 1

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// update makes an entry that is there run the program, on the state directory,
-// with all variables passed on.
-func (tomlFormat) update(src []byte, is *Server, w Wanted) ([]byte, error) {
-	if is.HTTP() {
-		return src, nil // how it is reached is not ours to say
+// update sets the program, the state directory and the variables of an existing entry.
+func (tomlFormat) update(src []byte, is *Server, w Options) ([]byte, error) {
+	if is.IsHTTP() {
+		return src, nil // the user decides how to reach it
 	}
 	at, err := locate(src)
 	if err != nil {
@@ -19,7 +18,7 @@ func (tomlFormat) update(src []byte, is *Server, w Wanted) ([]byte, error) {
 	var edits []edit
 	if is.Command != w.Program {
 		if at.command.Length == 0 {
-			return nil, errInline
+			return nil, errNotTable
 		}
 		command, err := tomlString(w.Program)
 		if err != nil {
@@ -28,16 +27,16 @@ func (tomlFormat) update(src []byte, is *Server, w Wanted) ([]byte, error) {
 		edits = append(edits, edit{span{int(at.command.Offset), int(at.command.Offset + at.command.Length)}, command})
 	}
 	if w.StateDir != "" && is.StateDir() != w.StateDir {
-		args, err := tomlList(withArgument(is.Args, flagStateDir, w.StateDir))
+		args, err := tomlList(setArgument(is.Args, flagStateDir, w.StateDir))
 		if err != nil {
 			return nil, err
 		}
 		if at.args.end == 0 {
-			return nil, errInline
+			return nil, errNotTable
 		}
 		edits = append(edits, edit{at.args, args})
 	}
-	if more, err := at.passOn(src, is, w.Variables); err != nil {
+	if more, err := at.addVariables(src, is, w.Variables); err != nil {
 		return nil, err
 	} else if more != nil {
 		edits = append(edits, *more)
@@ -50,7 +49,7 @@ func (tomlFormat) update(src []byte, is *Server, w Wanted) ([]byte, error) {
 	for _, e := range edits {
 		out = splice(out, e.start, e.end, e.text)
 	}
-	return out, unchangedElsewhere(src, out)
+	return out, checkOtherSettings(src, out)
 }
 
 // edit is a new text for a part of the old.
@@ -59,9 +58,9 @@ type edit struct {
 	text string
 }
 
-// passOn is the change that lets more variables through; nil where all are, or
-// there is no place for it.
-func (at located) passOn(src []byte, is *Server, variables []string) (*edit, error) {
+// addVariables returns the edit that adds the missing variables to env_vars, or nil if
+// none is missing or the entry has no command to add them after.
+func (at tableLocation) addVariables(src []byte, is *Server, variables []string) (*edit, error) {
 	missing := slices.DeleteFunc(slices.Clone(variables), func(name string) bool {
 		return slices.Contains(is.Variables, name) || is.Env[name] != ""
 	})
@@ -73,7 +72,7 @@ func (at located) passOn(src []byte, is *Server, variables []string) (*edit, err
 	case err != nil:
 		return nil, err
 	case at.variables.end > 0 && len(is.Variables) > 0:
-		// Before the others: there no comment and no comma is in the way.
+		// Before the other elements, where no comment or comma has to be considered.
 		return &edit{span{at.variables.start, at.variables.start + 1}, strings.TrimSuffix(list, "]") + ", "}, nil
 	case at.variables.end > 0:
 		return &edit{at.variables, list}, nil

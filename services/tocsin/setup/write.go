@@ -19,28 +19,27 @@ import (
 // maxBackups bounds the backups beside one file; past it nothing is changed.
 const maxBackups = 999
 
-// Change is what becomes of a file. A nil text is a file that is not there.
+// Change is a change of a file from one text to another. A nil text is a missing file.
 type Change struct {
 	File          File
 	Before, After []byte
-	// Private says that a new file is for its owner only.
+	// Private reports whether only its owner may read a new file.
 	Private bool
-	// Bare says that nothing is lost with Before: it needs no backup.
-	Bare bool
+	// NoBackup reports whether Before needs no backup, because nothing is lost with it.
+	NoBackup bool
 }
 
-// None says that the file stays as it is.
-func (c Change) None() bool {
+// IsEmpty reports whether the file stays as it is.
+func (c Change) IsEmpty() bool {
 	return bytes.Equal(c.Before, c.After) && (c.Before == nil) == (c.After == nil)
 }
 
-// Of is what of ours is changed. Of a file that holds more than one thing the
-// others may not be concerned.
-func (c Change) Of() string {
+// Part describes which of the file's entries change: the MCP server, the hooks or both.
+func (c Change) Part() string {
 	before, errBefore := c.File.Find(c.Before)
 	after, errAfter := c.File.Find(c.After)
 	if errBefore != nil || errAfter != nil {
-		return c.File.Holds
+		return c.File.Contents
 	}
 	server := !reflect.DeepEqual(before.Server, after.Server)
 	hooks := !reflect.DeepEqual(before.Hooks, after.Hooks)
@@ -50,10 +49,10 @@ func (c Change) Of() string {
 	case hooks && !server:
 		return "hooks"
 	}
-	return c.File.Holds
+	return c.File.Contents
 }
 
-// Diff is the change as a unified diff.
+// Diff returns the change as a unified diff.
 func (c Change) Diff() string {
 	from, to := c.File.Path, c.File.Path
 	if c.Before == nil {
@@ -65,9 +64,9 @@ func (c Change) Diff() string {
 	return udiff.Unified(from, to, string(c.Before), string(c.After))
 }
 
-// Read reads a configuration file; nil when it is not there.
+// Read returns the text of a configuration file, or nil if it is missing.
 func Read(path string) ([]byte, error) {
-	target, err := follow(path)
+	target, err := resolveLinks(path)
 	if err != nil || target == "" {
 		return nil, err
 	}
@@ -92,15 +91,15 @@ func Read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// follow is the file that a path leads to through links; empty when there is
-// none.
-func follow(path string) (string, error) {
+// resolveLinks returns the path of the file that a path leads to through symbolic links,
+// or nothing if it is missing.
+func resolveLinks(path string) (string, error) {
 	target, err := filepath.EvalSymlinks(path)
 	if err == nil {
 		return target, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		// filepath has no error of its own for links that lead nowhere else.
+		// filepath has no error value for a cycle of links.
 		why := err.Error()
 		if strings.Contains(why, "too many links") {
 			why = "its links lead in a circle"
@@ -113,9 +112,8 @@ func follow(path string) (string, error) {
 	return "", nil
 }
 
-// Write makes the change. What the file was before is first put beside it, and
-// the name of that backup returned; a file that was not there needs none. A
-// file that has changed since Before was read is left alone.
+// Write writes a backup of an existing file beside it, then changes the file, and returns
+// the path of the backup. It fails if the file has changed since Before was read.
 func (c Change) Write() (backup string, err error) {
 	now, err := Read(c.File.Path)
 	if err != nil {
@@ -124,7 +122,7 @@ func (c Change) Write() (backup string, err error) {
 	if !bytes.Equal(now, c.Before) || (now == nil) != (c.Before == nil) {
 		return "", fmt.Errorf("another program has just changed %s: quit the client, and run this again", c.File.Path)
 	}
-	target, err := follow(c.File.Path)
+	target, err := resolveLinks(c.File.Path)
 	if err != nil {
 		return "", err
 	}
@@ -136,8 +134,8 @@ func (c Change) Write() (backup string, err error) {
 		if was.Mode().Perm()&0o200 == 0 {
 			return "", fmt.Errorf("%s is read-only (mode %04o) and was not changed: make it writable, and run this again", c.File.Path, was.Mode().Perm())
 		}
-		if !c.Bare {
-			if backup, err = keep(c.File.Path, c.Before, was.Mode().Perm()); err != nil {
+		if !c.NoBackup {
+			if backup, err = writeBackup(c.File.Path, c.Before, was.Mode().Perm()); err != nil {
 				return "", fmt.Errorf("write a backup of %s, which was not changed: %w: free space or give this user write permission there, and run this again", c.File.Path, err)
 			}
 		}
@@ -145,7 +143,7 @@ func (c Change) Write() (backup string, err error) {
 	if c.After == nil && !isLink(c.File.Path) {
 		return backup, c.remove()
 	}
-	if c.After == nil { // the link is the user's, and is to lead to something
+	if c.After == nil { // the link is the user's: it must not lead to a missing file
 		c.After = c.File.format.empty()
 	}
 	if target == "" {
@@ -154,7 +152,7 @@ func (c Change) Write() (backup string, err error) {
 			dir = 0o700
 		}
 		target = c.File.Path
-		if err := makeDir(filepath.Dir(target), dir); err != nil {
+		if err := createDir(filepath.Dir(target), dir); err != nil {
 			return backup, fmt.Errorf("create the directory of %s: %w: give this user write permission, and run this again", target, err)
 		}
 	}
@@ -164,18 +162,16 @@ func (c Change) Write() (backup string, err error) {
 	return backup, nil
 }
 
-// remove takes the file away, and its directory with it where that was made for
-// it.
+// remove removes the file, and its directory if install created that and it is empty.
 func (c Change) remove() error {
 	if err := os.Remove(c.File.Path); err != nil {
 		return err
 	}
-	unmakeDir(filepath.Dir(c.File.Path))
+	removeCreatedDir(filepath.Dir(c.File.Path))
 	return nil
 }
 
-// replace puts the new text in the place of the old in one step, with the mode
-// and the owner of the old.
+// replace replaces the file by the new text in one rename, and keeps its mode and owner.
 func (c Change) replace(target string, was fs.FileInfo) error {
 	tmp, err := os.CreateTemp(filepath.Dir(target), "."+filepath.Base(target)+"-*")
 	if err != nil {
@@ -187,7 +183,7 @@ func (c Change) replace(target string, was fs.FileInfo) error {
 	}
 	if was != nil {
 		mode = was.Mode().Perm()
-		err = own(tmp, was)
+		err = copyOwner(tmp, was)
 	}
 	_, werr := tmp.Write(c.After)
 	err = errors.Join(err, tmp.Chmod(mode), werr, tmp.Sync(), tmp.Close())
@@ -200,9 +196,9 @@ func (c Change) replace(target string, was fs.FileInfo) error {
 	return nil
 }
 
-// own gives a new file the owner of the old, such as when root sets a client
-// of somebody else up.
-func own(tmp *os.File, was fs.FileInfo) error {
+// copyOwner sets the owner of a new file to that of the old one, for example when root
+// sets up a client of another user.
+func copyOwner(tmp *os.File, was fs.FileInfo) error {
 	stat, ok := was.Sys().(*syscall.Stat_t)
 	if !ok || int(stat.Uid) == os.Geteuid() && int(stat.Gid) == os.Getegid() {
 		return nil
@@ -215,9 +211,9 @@ const BackupMark = ".tocsin-backup-"
 
 func backupName(path string, n int) string { return path + BackupMark + strconv.Itoa(n) }
 
-// keep writes a backup under the first number that is free after the others.
-func keep(path string, data []byte, mode fs.FileMode) (string, error) {
-	for n := last(path) + 1; n <= maxBackups; n++ {
+// writeBackup writes a backup with the next free number, and returns its path.
+func writeBackup(path string, data []byte, mode fs.FileMode) (string, error) {
+	for n := lastBackup(path) + 1; n <= maxBackups; n++ {
 		name := backupName(path, n)
 		f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 		if errors.Is(err, fs.ErrExist) {
@@ -235,8 +231,8 @@ func keep(path string, data []byte, mode fs.FileMode) (string, error) {
 	return "", fmt.Errorf("there are already %d backups: remove old ones", maxBackups)
 }
 
-// last is the highest number of a backup beside a file; 0 without one.
-func last(path string) int {
+// lastBackup returns the highest number of a backup beside a file, or 0.
+func lastBackup(path string) int {
 	for n := maxBackups; n > 0; n-- {
 		if _, err := os.Lstat(backupName(path, n)); err == nil {
 			return n
@@ -245,11 +241,11 @@ func last(path string) int {
 	return 0
 }
 
-// Backups are the texts of the backups beside a file, the newest first. One
-// that can't be read is passed over.
+// Backups returns the texts of the backups beside a file, newest first. It skips those
+// that can't be read.
 func Backups(path string) [][]byte {
 	var out [][]byte
-	for n := last(path); n > 0; n-- {
+	for n := lastBackup(path); n > 0; n-- {
 		if data, err := Read(backupName(path, n)); err == nil && data != nil {
 			out = append(out, data)
 		}

@@ -90,7 +90,7 @@ func TestWriteNew(t *testing.T) {
 		if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != tt.dir {
 			t.Errorf("%v, %v", info.Mode(), err)
 		}
-		if backup, err = (Change{File: File{Path: path}, Before: []byte("x"), Bare: true}).Write(); err != nil || backup != "" {
+		if backup, err = (Change{File: File{Path: path}, Before: []byte("x"), NoBackup: true}).Write(); err != nil || backup != "" {
 			t.Errorf("%s, %v", backup, err)
 		}
 		if _, err := os.Stat(filepath.Dir(path)); err == nil && marks(t) {
@@ -102,7 +102,7 @@ func TestWriteNew(t *testing.T) {
 // marks says whether directories can be marked here.
 func marks(t *testing.T) bool {
 	t.Helper()
-	err := unix.Setxattr(t.TempDir(), madeMark, []byte("1"), 0)
+	err := unix.Setxattr(t.TempDir(), createdAttr, []byte("1"), 0)
 	return err == nil
 }
 
@@ -138,7 +138,7 @@ func TestRemoveLeavesWhatIsTheUsers(t *testing.T) {
 			if err := os.Remove(filepath.Join(dir, "own", "other")); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := (Change{File: file, Before: []byte("x"), Bare: true}).Write(); err != nil {
+			if _, err := (Change{File: file, Before: []byte("x"), NoBackup: true}).Write(); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := os.Stat(kept); err != nil {
@@ -167,7 +167,7 @@ func TestWithin(t *testing.T) {
 		"sub/a.json": true, "none/none.json": true, "in.json": true, "indir/new.json": true,
 		"out.json": false, "outdir/new.json": false, "outdir/more/new.json": false,
 	} {
-		err := Within(project, filepath.Join(project, path))
+		err := CheckInside(project, filepath.Join(project, path))
 		if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), "--scope user") {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -15,7 +15,7 @@ func TestRoomFor(t *testing.T) {
 	}{
 		{0, mib}, {8 * mib, mib}, {16 * mib, 2 * mib}, {30 * mib, 30 * mib / 8}, {512 * mib, 64 * mib}, {2 << 30, 64 * mib},
 	} {
-		if got := roomFor(c.store); got != c.want {
+		if got := requiredSpace(c.store); got != c.want {
 			t.Errorf("a store of %d bytes: got %d, want %d", c.store, got, c.want)
 		}
 	}
@@ -24,7 +24,7 @@ func TestRoomFor(t *testing.T) {
 func TestHasRoom(t *testing.T) {
 	dir := t.TempDir()
 	store := filepath.Join(dir, "store", "streams")
-	if err := hasRoom(dir, store); err != nil {
+	if err := checkSpace(dir, store); err != nil {
 		t.Errorf("without a store: got %v, want room", err)
 	}
 	if err := os.MkdirAll(store, 0o700); err != nil {
@@ -38,13 +38,13 @@ func TestHasRoom(t *testing.T) {
 	if got := treeSize(filepath.Dir(store)); got != 2000 {
 		t.Errorf("the store's size: got %d, want 2000", got)
 	}
-	if err := hasRoom(dir, store); err != nil {
+	if err := checkSpace(dir, store); err != nil {
 		t.Errorf("got %v, want room", err)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("got %v, %v, want the store alone", left, err)
 	}
-	if err := hasRoom(filepath.Join(dir, "gone"), store); err == nil || !strings.Contains(err.Error(), "gone") {
+	if err := checkSpace(filepath.Join(dir, "gone"), store); err == nil || !strings.Contains(err.Error(), "gone") {
 		t.Errorf("a directory that is gone: got %v, want an error that names it", err)
 	}
 }

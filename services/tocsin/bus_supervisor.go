@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// keeperTick is how often the keeper checks whether the bus runs.
-	keeperTick = 250 * time.Millisecond
+	// superviseTick is how often the supervisor checks whether the bus runs.
+	superviseTick = 250 * time.Millisecond
 	// startTimeout is how long a started bus may take to announce itself before it is
 	// started again.
 	startTimeout = 30 * time.Second
@@ -31,10 +31,10 @@ const (
 	backgroundIdleExit = "4h"
 )
 
-// keeper keeps a bus running: it starts one in the background if none runs, and restarts
+// busSupervisor keeps a bus running: it starts one in the background if none runs, and restarts
 // the one that it started if that exits. A bus that the user started and stopped stays
 // stopped.
-type keeper struct {
+type busSupervisor struct {
 	dir statedir.Dir
 	// args are the arguments of tocsin to start the bus.
 	args []string
@@ -49,8 +49,8 @@ type keeper struct {
 
 // run keeps the bus running until ctx ends. It leaves the bus running then, for other
 // gateways and the next session; an idle bus exits.
-func (k *keeper) run(ctx context.Context) error {
-	tick := time.NewTicker(keeperTick)
+func (k *busSupervisor) run(ctx context.Context) error {
+	tick := time.NewTicker(superviseTick)
 	defer tick.Stop()
 	first := true
 	for {
@@ -77,7 +77,7 @@ func (k *keeper) run(ctx context.Context) error {
 }
 
 // due reports whether to start a bus now, given that none runs.
-func (k *keeper) due(first bool, now time.Time) bool {
+func (k *busSupervisor) due(first bool, now time.Time) bool {
 	if first {
 		return true
 	}
@@ -86,7 +86,7 @@ func (k *keeper) due(first bool, now time.Time) bool {
 
 // start runs tocsin up in a session of its own, because it must outlive this process and
 // not receive the signals of its terminal.
-func (k *keeper) start() error {
+func (k *busSupervisor) start() error {
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -114,7 +114,7 @@ func (k *keeper) start() error {
 }
 
 // reap collects the exit status of a bus that we started, which would else stay a zombie.
-func (k *keeper) reap() {
+func (k *busSupervisor) reap() {
 	if k.pid == 0 {
 		return
 	}

@@ -12,28 +12,28 @@ import (
 // The free space, in bytes, that is required to restart a bus whose store failed: an eighth
 // of the size of its store, within bounds. A fixed amount could be more than a small disk has.
 const (
-	roomShare = 8
-	minRoom   = 1 << 20
-	maxRoom   = 64 << 20
+	freeSpaceShare = 8
+	minFreeSpace   = 1 << 20
+	maxFreeSpace   = 64 << 20
 )
 
-// roomFor returns the required free space for a store of that size.
-func roomFor(store int64) uint64 {
-	return uint64(min(max(store/roomShare, minRoom), maxRoom))
+// requiredSpace returns the required free space for a store of that size.
+func requiredSpace(store int64) uint64 {
+	return uint64(min(max(store/freeSpaceShare, minFreeSpace), maxFreeSpace))
 }
 
-// hasRoom returns nil if a store in dir, with the streams in store, can be written again:
+// checkSpace returns nil if a store in dir, with the streams in store, can be written again:
 // enough space is free, and a test file can be written, because with a quota or a failing
 // disk writes fail although space is free.
-func hasRoom(dir, store string) error {
+func checkSpace(dir, store string) error {
 	free, err := freeBytes(dir)
 	if err != nil {
 		return err
 	}
-	if need := roomFor(treeSize(store)); free < need {
+	if need := requiredSpace(treeSize(store)); free < need {
 		return fmt.Errorf("%d KiB are free on the disk of %s, %d KiB are needed", free>>10, dir, need>>10)
 	}
-	return tryWrite(dir, minRoom)
+	return tryWrite(dir, minFreeSpace)
 }
 
 // treeSize returns the total size of the files under dir that can be read.

@@ -9,10 +9,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// inPlace returns the arguments to restart this process in place, which listened at the
+// restartArgs returns the arguments to restart this process in place, which listened at the
 // addresses of a runtime. For port 0 in the settings, they have the current port, because
 // senders and open pages know it.
-func (c *upCommand) inPlace(args []string, at statedir.Runtime) []string {
+func (c *upCommand) restartArgs(args []string, at statedir.Runtime) []string {
 	args = slices.Clone(args)
 	for _, l := range []struct{ flag, set, url string }{
 		{"--ingest-addr", c.IngestAddr, at.IngestURL},

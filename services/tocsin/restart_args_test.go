@@ -32,7 +32,7 @@ func TestInPlace(t *testing.T) {
 			cmd := &upCommand{}
 			c.set(cmd)
 			args := []string{"tocsin", "up"}
-			if got, want := cmd.inPlace(args, c.at), append(slices.Clone(args), c.want...); !slices.Equal(got, want) {
+			if got, want := cmd.restartArgs(args, c.at), append(slices.Clone(args), c.want...); !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 		})
