@@ -73,7 +73,7 @@ func kept(cfg jetstream.StreamConfig) []string {
 	var words []string
 	switch {
 	case cfg.Name == bus.StreamCI: // ingest deletes down to this number
-		return []string{fmt.Sprintf("newest %d", ci.Kept)}
+		return []string{fmt.Sprintf("newest %d", ci.MaxResults)}
 	case cfg.MaxAge > day:
 		words = append(words, fmt.Sprintf("%d days", cfg.MaxAge/day))
 	case cfg.MaxAge > 0:

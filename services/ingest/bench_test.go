@@ -76,7 +76,7 @@ func BenchmarkCIResultOverHTTP(b *testing.B) {
 	for _, cases := range []int{0, 100, 1000} {
 		b.Run(fmt.Sprintf("failures=%d", cases), func(b *testing.B) {
 			server := benchBus(b)
-			fillView(b, server, ci.Kept-1, cases)
+			fillView(b, server, ci.MaxResults-1, cases)
 			overHTTP(b, server, pathCIResult, failure, 1, 1)
 		})
 	}
@@ -85,7 +85,7 @@ func BenchmarkCIResultOverHTTP(b *testing.B) {
 // BenchmarkCIResultsAtOnce is the same with many concurrent senders.
 func BenchmarkCIResultsAtOnce(b *testing.B) {
 	server := benchBus(b)
-	fillView(b, server, ci.Kept-1, 0)
+	fillView(b, server, ci.MaxResults-1, 0)
 	overHTTP(b, server, pathCIResult, failure, 1, senders)
 }
 

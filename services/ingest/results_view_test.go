@@ -350,7 +350,7 @@ func TestTwoIntakesAtOnce(t *testing.T) {
 			dir := bustest.Start(t).Dir
 			urls := []string{ready(t, Config{Bus: bus.Config{Dir: dir}}), ready(t, Config{Bus: bus.Config{Dir: dir}})}
 			different := slices.Compact(slices.Clone(texts))
-			for round := range ci.Kept / len(different) {
+			for round := range ci.MaxResults / len(different) {
 				var posting sync.WaitGroup
 				for i, text := range texts {
 					posting.Go(func() { postResult(t, urls[i%2], fmt.Sprint("c", round), text) })
@@ -368,7 +368,7 @@ func TestTwoIntakesAtOnce(t *testing.T) {
 					}
 				}
 			}
-			if n := len(inStream(t, bus.Config{Dir: dir})); n != ci.Kept {
+			if n := len(inStream(t, bus.Config{Dir: dir})); n != ci.MaxResults {
 				t.Errorf("%d are stored", n)
 			}
 		})

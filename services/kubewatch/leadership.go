@@ -128,7 +128,7 @@ func (l *leadership) readPublished(ctx context.Context) (last uint64, status kub
 	if l.start.Version != "" {
 		err = l.session.ReadToEnd(ctx, bus.FollowConfig{
 			Stream: bus.StreamKubernetes, Subjects: []string{filter.Everything()}, HeadersOnly: true, Logger: l.log,
-			After: bus.Position{Seq: l.start.Sequence, Created: l.start.Stream}.In(state.Created),
+			After: bus.Position{Seq: l.start.Sequence, Created: l.start.Stream}.InStream(state.Created),
 		}, func(m bus.Message) error {
 			l.published[m.Header.Get(jetstream.MsgIDHeader)] = struct{}{}
 			return nil

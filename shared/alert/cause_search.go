@@ -9,21 +9,20 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// cause is a cause with its symptoms, by their indexes.
-type cause struct {
-	first int
-	// members are the symptoms. Each shares a name with the cause, or with a member
-	// before it.
-	members []int
-	// names are those names, each once.
+// causeGroup is a cause with its symptoms, all as indexes into the alerts.
+type causeGroup struct {
+	cause int
+	// symptoms each share a name with the cause, or with a symptom before them.
+	symptoms []int
+	// names are the shared names, each once.
 	names []string
-	// whole means that the cause and all symptoms are shown in one place.
-	whole bool
+	// together means that the cause and all symptoms are shown in one place.
+	together bool
 }
 
-// group finds causes. Each alert is under at most one, and a cause is under none. It takes
+// findGroups finds causes. Each alert is under at most one, and a cause is under none. It takes
 // time in the number of alerts and of the names that they share; an inbox holds 50.
-func group(all []facts) []*cause {
+func findGroups(all []facts) []*causeGroup {
 	names, namedBy := namesOf(all)
 	order := make([]int, 0, len(all))
 	for i := range all {
@@ -38,88 +37,88 @@ func group(all []facts) []*cause {
 			a.since.Compare(b.since), cmp.Compare(a.seq, b.seq), cmp.Compare(a.id, b.id),
 		)
 	})
-	s := search{all: all, names: names, namedBy: namedBy, taken: make([]bool, len(all))}
+	s := search{all: all, names: names, namedBy: namedBy, assigned: make([]bool, len(all))}
 	for len(order) > 0 {
 		n := slices.IndexFunc(order, func(i int) bool { return all[i].kind != all[order[0]].kind })
 		if n < 0 {
 			n = len(order)
 		}
-		s.ofKind(order[:n])
+		s.groupKind(order[:n])
 		order = order[n:]
 	}
 	return s.found
 }
 
-// search is the state of group.
+// search is the state of findGroups.
 type search struct {
 	all     []facts
 	names   []name
 	namedBy [][]int
-	// taken are causes and members.
-	taken []bool
-	found []*cause
+	// assigned reports which alerts are in a group already.
+	assigned []bool
+	found    []*causeGroup
 }
 
-// ofKind finds the symptoms of alerts of one kind, which are in order of precedence: first
+// groupKind finds the symptoms of alerts of one kind, which are in order of precedence: first
 // by the most specific name they share (an endpoint before a page), then by names that
 // they share with those symptoms.
-func (s *search) ofKind(firsts []int) {
-	firsts = slices.DeleteFunc(slices.Clone(firsts), func(i int) bool { return s.taken[i] })
-	causes := make([]cause, len(firsts))
+func (s *search) groupKind(firsts []int) {
+	firsts = slices.DeleteFunc(slices.Clone(firsts), func(i int) bool { return s.assigned[i] })
+	causes := make([]causeGroup, len(firsts))
 	for i, first := range firsts {
-		causes[i].first = first
+		causes[i].cause = first
 	}
-	for w := byCommit; w <= byDeploy; w++ {
+	for w := commitName; w <= deployName; w++ {
 		for i := range causes {
-			s.reach(&causes[i], firsts[i], w)
+			s.addNamed(&causes[i], firsts[i], w)
 		}
 	}
 	for i := range causes {
 		g := &causes[i]
-		for next := 0; next < len(g.members); next++ {
-			for w := byEndpoint; w <= byDeploy; w++ { // a commit links to the CI result alone
-				s.reach(g, g.members[next], w)
+		for next := 0; next < len(g.symptoms); next++ {
+			for w := endpointName; w <= deployName; w++ { // a commit links to the CI result alone
+				s.addNamed(g, g.symptoms[next], w)
 			}
 		}
-		if len(g.members) > 0 {
-			s.taken[g.first] = true
+		if len(g.symptoms) > 0 {
+			s.assigned[g.cause] = true
 			s.found = append(s.found, g)
 		}
 	}
 }
 
-// reach adds to a cause the alerts that share a name of a kind with one alert.
-func (s *search) reach(g *cause, from int, by nameKind) {
-	first := &s.all[g.first]
-	if by == byCommit && first.kind != deployed {
+// addNamed adds to a group the alerts that share a name of one kind with the alert from.
+func (s *search) addNamed(g *causeGroup, from int, by nameKind) {
+	causeFacts := &s.all[g.cause]
+	if by == commitName && causeFacts.kind != kindDeploy {
 		return
 	}
 	for _, n := range s.namedBy[from] {
 		if s.names[n].kind != by {
 			continue
 		}
-		reached := false
+		added := false
 		for _, m := range s.names[n].by {
-			if f := &s.all[m]; s.taken[m] || f.kind <= first.kind || f.since.Sub(first.since).Abs() > CauseWindow {
+			if f := &s.all[m]; s.assigned[m] || f.kind <= causeFacts.kind || f.since.Sub(causeFacts.since).Abs() > CauseWindow {
 				continue
 			}
-			s.taken[m], reached = true, true
-			g.members = append(g.members, m)
+			s.assigned[m], added = true, true
+			g.symptoms = append(g.symptoms, m)
 		}
-		if shown := s.names[n].shown(); reached && !slices.Contains(g.names, shown) {
+		if shown := s.names[n].shown(); added && !slices.Contains(g.names, shown) {
 			g.names = append(g.names, shown)
 		}
 	}
 }
 
-// nameKind is what a name is of, the most specific first.
+// nameKind is what a name belongs to, the most specific first.
 type nameKind int
 
 const (
-	byCommit nameKind = iota
-	byEndpoint
-	byPage
-	byDeploy
+	commitName nameKind = iota
+	endpointName
+	pageName
+	deployName
 )
 
 // name is a name and the alerts that have it.
@@ -133,16 +132,16 @@ type name struct {
 func (n *name) shown() string {
 	text := n.value
 	switch n.kind {
-	case byCommit:
+	case commitName:
 		if isHash(text) {
 			text = text[:min(len(text), 12)]
 		}
 		text = "commit " + text
-	case byEndpoint:
+	case endpointName:
 		_, text, _ = strings.Cut(text, " ")
-	case byDeploy:
+	case deployName:
 		text = "release " + text
-	case byPage:
+	case pageName:
 	}
 	const maxShown = 80 // characters
 	return sanitize.Cut(sanitize.Visible(text), maxShown)
@@ -177,8 +176,8 @@ func namesOf(all []facts) (names []name, namedBy [][]int) {
 	}
 	for i := range all {
 		f := &all[i]
-		index(byCommit, "", f.commit, i)
-		index(byEndpoint, f.app, f.endpoint, i)
+		index(commitName, "", f.commit, i)
+		index(endpointName, f.app, f.endpoint, i)
 	}
 	// A commit may be a part of a release, an endpoint a path in a text; pages and deploys
 	// are equal or not.
@@ -188,15 +187,15 @@ func namesOf(all []facts) (names []name, namedBy [][]int) {
 		for by := range all {
 			f := &all[by]
 			switch {
-			case n.kind == byCommit && deploys(n.value, f.release), n.kind == byEndpoint && f.app == n.app && f.quotesPath(template):
+			case n.kind == commitName && isCommitOf(n.value, f.release), n.kind == endpointName && f.app == n.app && f.quotesPath(template):
 				add(i, by)
 			}
 		}
 	}
 	for i := range all {
 		f := &all[i]
-		index(byPage, f.app, f.page, i)
-		index(byDeploy, f.app, f.deploy, i)
+		index(pageName, f.app, f.page, i)
+		index(deployName, f.app, f.deploy, i)
 	}
 	return names, namedBy
 }
@@ -206,16 +205,16 @@ func (f *facts) quotesPath(template string) bool {
 }
 
 // reason returns in words why alerts are grouped under the first of them.
-func (g *cause) reason(all []facts, first Alert) string {
+func (g *causeGroup) reason(all []facts, first Alert) string {
 	var apps []string
 	earliest := true
-	for _, m := range append(slices.Clone(g.members), g.first) {
+	for _, m := range append(slices.Clone(g.symptoms), g.cause) {
 		f := &all[m]
-		if f.kind != deployed && !slices.Contains(apps, f.app) {
+		if f.kind != kindDeploy && !slices.Contains(apps, f.app) {
 			apps = append(apps, f.app)
 		}
-		if m != g.first {
-			earliest = earliest && all[g.first].before(f)
+		if m != g.cause {
+			earliest = earliest && all[g.cause].before(f)
 		}
 	}
 	const maxApp = 80 // characters
@@ -234,7 +233,7 @@ func (g *cause) reason(all []facts, first Alert) string {
 	if earliest {
 		role = "came first"
 	}
-	return fmt.Sprintf("%d alerts of %s within %d s name %s; %s %s", 1+len(g.members), where, int(CauseWindow.Seconds()), named, words(first), role)
+	return fmt.Sprintf("%d alerts of %s within %d s name %s; %s %s", 1+len(g.symptoms), where, int(CauseWindow.Seconds()), named, causeName(first), role)
 }
 
 // before reports whether an alert began before another one.

@@ -78,8 +78,8 @@ func (c *Causes) Group(pending []Pending) []Pending {
 		sorted[i].InhibitedBy, sorted[i].Symptoms, sorted[i].Reason = "", 0, ""
 		all = append(all, factsOf(sorted[i]))
 	}
-	groups := make([]*cause, len(sorted)) // the group of each alert, or nil
-	for _, g := range group(all) {
+	groups := make([]*causeGroup, len(sorted)) // the group of each alert, or nil
+	for _, g := range findGroups(all) {
 		g.mark(all, len(c.delivered), sorted, groups)
 	}
 	shown := make([]Pending, 0, len(sorted))
@@ -95,10 +95,10 @@ func (c *Causes) Group(pending []Pending) []Pending {
 		}
 		// together reports whether an alert stands with this one.
 		together := func(m int) bool {
-			return m == i || g != nil && groups[m] == g && !placed[m] && (g.whole || sorted[m].Severity == sorted[i].Severity)
+			return m == i || g != nil && groups[m] == g && !placed[m] && (g.together || sorted[m].Severity == sorted[i].Severity)
 		}
-		if g != nil && together(g.first) {
-			place(g.first)
+		if g != nil && together(g.cause) {
+			place(g.cause)
 		}
 		for m := i; m < len(sorted); m++ {
 			if together(m) {
@@ -109,25 +109,26 @@ func (c *Causes) Group(pending []Pending) []Pending {
 	return shown
 }
 
-// mark writes into alerts what they are grouped under, and into groups their group. In all
-// they come after so many delivered ones. A delivered cause has no group.
-func (g *cause) mark(all []facts, delivered int, sorted []Pending, groups []*cause) {
-	g.members = slices.DeleteFunc(g.members, func(m int) bool { return m < delivered })
-	if len(g.members) == 0 {
+// mark sets the cause of the grouped alerts in sorted, and their group in groups. The first
+// alerts of all are the delivered ones, which sorted and groups do not have; a group whose
+// cause was delivered is not set.
+func (g *causeGroup) mark(all []facts, delivered int, sorted []Pending, groups []*causeGroup) {
+	g.symptoms = slices.DeleteFunc(g.symptoms, func(m int) bool { return m < delivered })
+	if len(g.symptoms) == 0 {
 		return
 	}
-	for _, m := range g.members {
-		sorted[m-delivered].InhibitedBy = all[g.first].id
+	for _, m := range g.symptoms {
+		sorted[m-delivered].InhibitedBy = all[g.cause].id
 	}
-	if g.first < delivered {
+	if g.cause < delivered {
 		return
 	}
-	first := &sorted[g.first-delivered]
-	g.whole = all[g.first].kind == deployed
-	first.Symptoms, first.Reason = len(g.members), g.reason(all, first.Alert)
-	g.first -= delivered
-	groups[g.first] = g
-	for _, m := range g.members {
+	first := &sorted[g.cause-delivered]
+	g.together = all[g.cause].kind == kindDeploy
+	first.Symptoms, first.Reason = len(g.symptoms), g.reason(all, first.Alert)
+	g.cause -= delivered
+	groups[g.cause] = g
+	for _, m := range g.symptoms {
 		groups[m-delivered] = g
 	}
 }
@@ -136,7 +137,7 @@ func (g *cause) mark(all []facts, delivered int, sorted []Pending, groups []*cau
 func (c *Causes) Delivered(alerts []Pending) {
 	delivered := slices.Clone(c.delivered)
 	for _, p := range alerts {
-		if f := factsOf(p); f.kind != apart {
+		if f := factsOf(p); f.kind != kindUnrelated {
 			delivered = append(delivered, f)
 		}
 	}

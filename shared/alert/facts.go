@@ -7,55 +7,54 @@ import (
 	"time"
 )
 
-// kind is the role of an alert among others with the same cause. An alert of an earlier kind
-// can be the cause of one of a later kind, but of none of its own: two failed requests, or
-// two errors, do not explain each other.
+// kind is what an alert is about. An alert can be the cause of alerts of later kinds, and of
+// none of its own: two failed requests, or two errors, do not explain each other.
 type kind int
 
 const (
-	// deployed is a CI result: the running software was changed.
-	deployed kind = iota
-	// requested is one failed request or many.
-	requested
-	// blocked is a violation of a page's content security policy.
-	blocked
-	// broken is one error or many, a threshold, or a fault in a cluster: a crash of a
-	// container explains as little as an error does.
-	broken
-	// slowed is a slower page.
-	slowed
-	// annoyed is a user who tries again and again.
-	annoyed
-	// apart is an alert without causes or symptoms, such as noise.
-	apart
+	// kindDeploy is a CI result: the running software was changed.
+	kindDeploy kind = iota
+	// kindRequest is one failed request or many.
+	kindRequest
+	// kindViolation is a violation of a page's content security policy.
+	kindViolation
+	// kindError is one error or many, a crossed threshold, or a fault in a cluster: a
+	// crashed container explains as little as an error does.
+	kindError
+	// kindSlowPage is a page that became slower.
+	kindSlowPage
+	// kindFrustration is a user who tries again and again.
+	kindFrustration
+	// kindUnrelated is an alert without causes or symptoms, such as noise.
+	kindUnrelated
 )
 
 func kindOf(a Alert) kind {
 	switch a.Category {
 	case CI:
-		return deployed
+		return kindDeploy
 	case NetworkErrors:
-		return requested
+		return kindRequest
 	case Security:
-		return blocked
+		return kindViolation
 	case Errors, Threshold, Kubernetes:
-		return broken
+		return kindError
 	case Anomaly:
 		if a.Context[SignalKey] == SignalRequests {
-			return requested
+			return kindRequest
 		}
-		return broken
+		return kindError
 	case Regression:
-		return slowed
+		return kindSlowPage
 	case UserFrustration:
-		return annoyed
+		return kindFrustration
 	default: // noise, and categories of a newer detector
-		return apart
+		return kindUnrelated
 	}
 }
 
-// words names an alert as a cause, without quoting it.
-func words(a Alert) string {
+// causeName names an alert as a cause, without quoting it.
+func causeName(a Alert) string {
 	switch a.Category {
 	case CI:
 		if a.Severity == Info {
@@ -65,7 +64,7 @@ func words(a Alert) string {
 	case NetworkErrors:
 		return "the failed request"
 	case Anomaly:
-		if kindOf(a) == requested {
+		if kindOf(a) == kindRequest {
 			return "the spike of failed requests"
 		}
 		return "the spike of errors"
@@ -82,8 +81,8 @@ func words(a Alert) string {
 	}
 }
 
-// facts are what an alert says that can link it to others. They are small: delivered alerts
-// are remembered as facts.
+// facts are the parts of an alert that can link it to others. Delivered alerts are
+// remembered as facts, because they are small.
 type facts struct {
 	id, app  string
 	kind     kind
@@ -93,11 +92,12 @@ type facts struct {
 	// endpoint is the method and path template of a request, page the path template of a
 	// page.
 	endpoint, page string
-	// deploy is a new release, release any release, and commit that of a CI result.
+	// deploy is the release that was just deployed, release the one in use, and commit that
+	// of a CI result.
 	deploy, release, commit string
-	// paths are those that the texts mention.
+	// paths are the URL paths in its texts.
 	paths []string
-	// grouped means that it was delivered under a cause, and is none itself.
+	// grouped means that it was delivered under a cause, so it can be no cause itself.
 	grouped bool
 }
 
@@ -111,9 +111,9 @@ func factsOf(p Pending) facts {
 	}
 	// A CI success that resolves a failure changed the running software all the same.
 	if a.Resolved || a.Resolves != "" && a.Category != CI || a.ID == "" {
-		f.kind = apart
+		f.kind = kindUnrelated
 	}
-	if f.kind == apart {
+	if f.kind == kindUnrelated {
 		return f
 	}
 	value := func(key string) string {
@@ -123,7 +123,7 @@ func factsOf(p Pending) facts {
 		}
 		return text
 	}
-	if f.kind == deployed { // a CI result has a commit, and no app
+	if f.kind == kindDeploy { // a CI result has a commit, and no app
 		f.commit = value(CommitKey)
 		return f
 	}
@@ -148,11 +148,11 @@ func factsOf(p Pending) facts {
 	return f
 }
 
-// deploys reports whether a release has a commit: it is the same text, or has the commit as
+// isCommitOf reports whether a release has a commit: it is the same text, or has the commit as
 // a part, in full or in a short form of at least minHash hex digits, as web@9f3c2ab and
 // v1.2.3-4-g9f3c2ab have. A word without a digit, such as unknown, dev or main, is a
 // placeholder and no commit.
-func deploys(commit, release string) bool {
+func isCommitOf(commit, release string) bool {
 	if !strings.ContainsAny(commit, "0123456789") || release == "" {
 		return false
 	}

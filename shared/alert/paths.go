@@ -14,15 +14,15 @@ const (
 
 // Classes of characters around a path in a text.
 const (
-	begins   = 1 << iota // a path may follow: 'GET:/api/cart', "url=/api/cart"
-	ends                 // ends a path
-	trails               // belongs to the sentence where it is the last character
-	endsHost             // ends the host of a URL
+	beforePath = 1 << iota // a path may begin after it: 'GET:/api/cart', "url=/api/cart"
+	afterPath              // ends a path
+	trailing               // as the last character of a path it belongs to the sentence
+	afterHost              // ends the host of a URL
 )
 
-var chars = func() (of [256]uint8) {
+var charClasses = func() (of [256]uint8) {
 	for class, all := range map[uint8]string{
-		begins: " \t\n\"'`([{<=:,;|", ends: " \t\n\"'`()[]{}<>,;|?#", trails: ".:!", endsHost: " \t\n\"'`()[]{}<>,;|?#/",
+		beforePath: " \t\n\"'`([{<=:,;|", afterPath: " \t\n\"'`()[]{}<>,;|?#", trailing: ".:!", afterHost: " \t\n\"'`()[]{}<>,;|?#/",
 	} {
 		for i := range len(all) {
 			of[all[i]] |= class
@@ -40,29 +40,29 @@ func mentionedPaths(paths []string, text string) []string {
 			break
 		}
 		slash += i
-		begun := slash == 0 || chars[text[slash-1]]&begins != 0
-		if begun && strings.HasPrefix(text[slash:], "//") { // the host of a URL
-			slash = upTo(text, slash+len("//"), endsHost)
+		starts := slash == 0 || charClasses[text[slash-1]]&beforePath != 0
+		if starts && strings.HasPrefix(text[slash:], "//") { // the host of a URL
+			slash = indexClass(text, slash+len("//"), afterHost)
 			if slash == len(text) || text[slash] != '/' {
 				i = slash
 				continue
 			}
 		}
-		i = upTo(text, slash, ends)
+		i = indexClass(text, slash, afterPath)
 		end := i
-		for end > slash && chars[text[end-1]]&trails != 0 {
+		for end > slash && charClasses[text[end-1]]&trailing != 0 {
 			end--
 		}
-		if path := text[slash:end]; begun && len(path) > 1 && len(path) <= maxPath && !slices.Contains(paths, path) {
+		if path := text[slash:end]; starts && len(path) > 1 && len(path) <= maxPath && !slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
 	}
 	return paths
 }
 
-// upTo returns the index of the next character of a class, or the end of the text.
-func upTo(text string, from int, class uint8) int {
-	for from < len(text) && chars[text[from]]&class == 0 {
+// indexClass returns the index of the next character of a class, or the end of the text.
+func indexClass(text string, from int, class uint8) int {
+	for from < len(text) && charClasses[text[from]]&class == 0 {
 		from++
 	}
 	return from

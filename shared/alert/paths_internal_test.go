@@ -104,7 +104,7 @@ func TestDeploys(t *testing.T) {
 		{"v1.2", "web@v1.2", true},
 		{"v1.2", "web@v1.2.3", false},
 	} {
-		if got := deploys(tt.commit, tt.release); got != tt.want {
+		if got := isCommitOf(tt.commit, tt.release); got != tt.want {
 			t.Errorf("%s of %s: %v", tt.release, tt.commit, got)
 		}
 	}
@@ -121,7 +121,7 @@ func FuzzQuoted(f *testing.F) {
 			t.Fatalf("%d paths", len(paths))
 		}
 		for i, path := range paths {
-			if len(path) < 2 || len(path) > maxPath || path[0] != '/' || !strings.Contains(text, path) || upTo(path, 0, ends) < len(path) {
+			if len(path) < 2 || len(path) > maxPath || path[0] != '/' || !strings.Contains(text, path) || indexClass(path, 0, afterPath) < len(path) {
 				t.Errorf("%q", path)
 			}
 			if slices.Contains(paths[:i], path) {

@@ -10,16 +10,17 @@ import (
 const MaxStormExamples = 5
 
 // The Context keys of a summary: the number of different alerts by category, and the titles
-// of the first.
+// of the first ones.
 const (
 	categoriesKey = "categories"
 	examplesKey   = "examples"
 )
 
-// maxOfStorm bounds the counts in a summary.
-const maxOfStorm = 1 << 40
+// maxStormCount bounds the counts in a summary.
+const maxStormCount = 1 << 40
 
-// Storm are suppressed alerts that are published as one, the summary.
+// Storm counts the alerts that were suppressed in a storm. They are published as one alert,
+// the summary.
 type Storm struct {
 	// Categories counts the different alerts by category.
 	Categories map[Category]int
@@ -65,7 +66,7 @@ func stormOf(a Alert) (s Storm, ok bool) {
 		case int:
 			s.Categories[c] = n
 		case float64:
-			if n > 0 && n <= maxOfStorm {
+			if n > 0 && n <= maxStormCount {
 				s.Categories[c] = int(n)
 			}
 		}

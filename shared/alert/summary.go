@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// summaryOver is the number of alerts above which a block has a summary line.
-const summaryOver = 3
+// summaryThreshold is the number of alerts above which a block has a summary line.
+const summaryThreshold = 3
 
 // Summary counts alerts by category in one line, such as
 // "4 alerts: 1 regression, 1 anomaly, 2 ci". Each alert counts as one, whatever its Count.
@@ -61,7 +61,7 @@ func BlockOf(alerts []Alert, list []byte, notes ...string) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "--- ALERTS (%d) ---\n", len(alerts))
-	if len(alerts) > summaryOver || len(notes) > 0 {
+	if len(alerts) > summaryThreshold || len(notes) > 0 {
 		b.WriteString(strings.Join(append([]string{Summary(alerts)}, notes...), "; ") + "\n")
 	}
 	b.Write(list)

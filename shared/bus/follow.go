@@ -269,7 +269,7 @@ func (f *follower) checkRecreated(ctx context.Context) error {
 		return nil
 	}
 	f.cfg.Logger.Warn("a stream was recreated; it is read from its beginning", "stream", f.cfg.Stream, "created", created)
-	f.cfg.After, f.cfg.Since = f.cfg.After.In(created), time.Time{}
+	f.cfg.After, f.cfg.Since = f.cfg.After.InStream(created), time.Time{}
 	if f.cfg.Recreated != nil {
 		f.cfg.Recreated(f.cfg.After)
 	}

@@ -21,9 +21,9 @@ func (p Position) SameStream(q Position) bool { return p.Created.Equal(q.Created
 // the former stream is gone.
 func (p Position) After(q Position) bool { return !p.SameStream(q) || p.Seq > q.Seq }
 
-// In returns p where its stream was created at created, and the beginning of that stream
+// InStream returns p where its stream was created at created, and the beginning of that stream
 // where p is in another one.
-func (p Position) In(created time.Time) Position {
+func (p Position) InStream(created time.Time) Position {
 	if p.Created.Equal(created) {
 		return p
 	}

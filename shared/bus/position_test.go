@@ -30,10 +30,10 @@ func TestPosition(t *testing.T) {
 			}
 		})
 	}
-	if got := p.In(old); got != p {
+	if got := p.InStream(old); got != p {
 		t.Errorf("In its own stream = %+v, want %+v", got, p)
 	}
-	if got, want := p.In(later), (bus.Position{Created: later}); got != want {
+	if got, want := p.InStream(later), (bus.Position{Created: later}); got != want {
 		t.Errorf("In a recreated stream = %+v, want its beginning %+v", got, want)
 	}
 	if !(bus.Position{}).IsZero() || p.IsZero() {

@@ -2,12 +2,12 @@ package ci
 
 import "slices"
 
-// Kept is how many results readers see; older ones are dropped.
-const Kept = 10
+// MaxResults is how many results readers see; older ones are dropped.
+const MaxResults = 10
 
 // Newest parts stored results into those that readers see and those that no
 // longer count. A result is outdated when the next one of its key has the same
-// status, which updates it, or when Kept newer ones are seen. Stored results
+// status, which updates it, or when MaxResults newer ones are seen. Stored results
 // come oldest first, and both parts are returned in that order.
 //
 // Cutting off the newest or the oldest of what is stored makes no result
@@ -20,7 +20,7 @@ func Newest[S any](stored []S, result func(S) Result) (newest, outdated []S) {
 		key := r.Key()
 		updated := next[key] == r.Status
 		next[key] = r.Status
-		if updated || len(newest) == Kept {
+		if updated || len(newest) == MaxResults {
 			outdated = append(outdated, s)
 			continue
 		}

@@ -60,7 +60,7 @@ func TestNewestOfAPart(t *testing.T) {
 			}}
 		}
 		newest, outdated := ci.Newest(all, result)
-		if len(newest) > ci.Kept || len(newest)+len(outdated) != len(all) {
+		if len(newest) > ci.MaxResults || len(newest)+len(outdated) != len(all) {
 			t.Fatalf("%d and %d of %d", len(newest), len(outdated), len(all))
 		}
 		kept := make(map[int]bool, len(newest))

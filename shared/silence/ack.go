@@ -33,40 +33,40 @@ func Acknowledge(a alert.Alert, by string, now time.Time) Ack {
 	return Ack{
 		AlertID: a.ID, App: a.App, DedupKey: a.DedupKey, Severity: a.Severity,
 		Since: a.Timestamp, By: by, Created: now, Until: now.Add(AckDuration),
-	}.tidy()
+	}.normalize()
 }
 
-func (k Ack) tidy() Ack {
-	k.By = sanitize.Cut(sanitize.Visible(k.By), maxBy)
-	k.Since, k.Created, k.Until = tidyTime(k.Since), tidyTime(k.Created), tidyTime(k.Until)
-	return k
+func (ack Ack) normalize() Ack {
+	ack.By = sanitize.Cut(sanitize.Visible(ack.By), maxBy)
+	ack.Since, ack.Created, ack.Until = normalizeTime(ack.Since), normalizeTime(ack.Created), normalizeTime(ack.Until)
+	return ack
 }
 
-func (k Ack) valid() bool {
-	return k.AlertID != "" && k.Severity.Rank() > 0 && !k.Created.IsZero() && !k.Until.IsZero()
+func (ack Ack) valid() bool {
+	return ack.AlertID != "" && ack.Severity.Rank() > 0 && !ack.Created.IsZero() && !ack.Until.IsZero()
 }
 
 // Active reports whether the acknowledgement has not ended.
-func (k Ack) Active(now time.Time) bool { return now.Before(k.Until) }
+func (ack Ack) Active(now time.Time) bool { return now.Before(ack.Until) }
 
 // covers reports whether an alert is the acknowledged one or a repetition of it.
-func (k Ack) covers(a alert.Alert) bool { return k.App == a.App && k.DedupKey == a.DedupKey }
+func (ack Ack) covers(a alert.Alert) bool { return ack.App == a.App && ack.DedupKey == a.DedupKey }
 
 // suppresses reports whether an alert is suppressed. Its resolution is not.
-func (k Ack) suppresses(a alert.Alert, now time.Time) bool {
-	return k.covers(a) && a.Resolves == "" && (now.Before(k.Until) || a.Timestamp.Before(k.Until)) &&
-		(!a.Timestamp.After(k.Since) || a.Severity.Rank() <= k.Severity.Rank())
+func (ack Ack) suppresses(a alert.Alert, now time.Time) bool {
+	return ack.covers(a) && a.Resolves == "" && (now.Before(ack.Until) || a.Timestamp.Before(ack.Until)) &&
+		(!a.Timestamp.After(ack.Since) || a.Severity.Rank() <= ack.Severity.Rank())
 }
 
 // EndedBy reports whether an alert ends the acknowledgement: it resolves the acknowledged
 // alert, or is a repetition with a higher severity.
-func (k Ack) EndedBy(a alert.Alert) bool {
+func (ack Ack) EndedBy(a alert.Alert) bool {
 	switch {
-	case a.Timestamp.Before(k.Since) || !a.Timestamp.Before(k.Until):
+	case a.Timestamp.Before(ack.Since) || !a.Timestamp.Before(ack.Until):
 		return false
 	case a.Resolves != "":
-		return a.Ends(k.AlertID) || k.covers(a)
+		return a.Ends(ack.AlertID) || ack.covers(a)
 	default:
-		return k.covers(a) && a.Timestamp.After(k.Since) && a.Severity.Rank() > k.Severity.Rank()
+		return ack.covers(a) && a.Timestamp.After(ack.Since) && a.Severity.Rank() > ack.Severity.Rank()
 	}
 }

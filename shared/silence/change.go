@@ -35,7 +35,7 @@ func changeRecord[L interface{ Encode() ([]byte, error) }](
 		if old.Exists() {
 			var err error
 			if list, err = decode(old.Data); err != nil {
-				refused = unreadable(key, err)
+				refused = unreadableError(key, err)
 				return nil, refused
 			}
 		}

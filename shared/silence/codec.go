@@ -32,7 +32,7 @@ func DecodeSilences(data []byte) (Silences, error) {
 		return nil, fmt.Errorf("decode the silences: %w", err)
 	}
 	for i := range d.Silences {
-		d.Silences[i] = d.Silences[i].tidy()
+		d.Silences[i] = d.Silences[i].normalize()
 	}
 	return newest(slices.DeleteFunc(d.Silences, func(s Silence) bool { return !s.valid() }), MaxSilences+maxEnded), nil
 }
@@ -45,9 +45,9 @@ func DecodeAcks(data []byte) (Acks, error) {
 		return nil, fmt.Errorf("decode the acknowledgements: %w", err)
 	}
 	for i := range d.Acks {
-		d.Acks[i] = d.Acks[i].tidy()
+		d.Acks[i] = d.Acks[i].normalize()
 	}
-	return newest(slices.DeleteFunc(d.Acks, func(k Ack) bool { return !k.valid() }), MaxAcks), nil
+	return newest(slices.DeleteFunc(d.Acks, func(ack Ack) bool { return !ack.valid() }), MaxAcks), nil
 }
 
 // newest returns the last n entries of a list.

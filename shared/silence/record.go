@@ -39,7 +39,7 @@ func (r Record) Apply(set *Set) error {
 	case r.Key == bus.KeySilences:
 		list, err := DecodeSilences(r.Data)
 		if err != nil {
-			return unreadable(r.Key, err)
+			return unreadableError(r.Key, err)
 		}
 		set.Silences = list
 	case r.Key == bus.KeyAcks && r.Deleted:
@@ -47,15 +47,15 @@ func (r Record) Apply(set *Set) error {
 	case r.Key == bus.KeyAcks:
 		list, err := DecodeAcks(r.Data)
 		if err != nil {
-			return unreadable(r.Key, err)
+			return unreadableError(r.Key, err)
 		}
 		set.Acks = list
 	}
 	return nil
 }
 
-// unreadable returns an error with the two ways to get past a record that can't be read.
-func unreadable(key string, err error) error {
+// unreadableError returns an error with the two ways to get past a record that can't be read.
+func unreadableError(key string, err error) error {
 	return fmt.Errorf("another version has written a record that this one can't read: use that version here too, or delete the record with the command line tool of NATS: nats kv del %s %s: %w",
 		bus.BucketSilences, key, err)
 }

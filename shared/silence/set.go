@@ -22,8 +22,8 @@ const (
 	// message on the bus may have 1 MiB. Beyond it the oldest is dropped; of silences only
 	// an ended one, because MaxSilences of the longest have less text.
 	maxText = 384 << 10
-	// kept is how long an ended entry is kept: as long as the bus keeps alerts.
-	kept = 7 * 24 * time.Hour
+	// retention is how long an ended entry is kept: as long as the bus keeps alerts.
+	retention = 7 * 24 * time.Hour
 )
 
 // ErrFull is returned when MaxSilences are active.
@@ -50,9 +50,9 @@ func (s Set) Suppresses(a alert.Alert, now time.Time) (by Cause, suppressed bool
 			return Cause{Silence: x.ID}, true
 		}
 	}
-	for _, k := range s.Acks {
-		if k.suppresses(a, now) {
-			return Cause{Ack: k.AlertID}, true
+	for _, ack := range s.Acks {
+		if ack.suppresses(a, now) {
+			return Cause{Ack: ack.AlertID}, true
 		}
 	}
 	return Cause{}, false
@@ -70,7 +70,7 @@ func (l Silences) Active(now time.Time) Silences {
 // with the same matcher is replaced; its id and beginning stay, so that what it has
 // suppressed stays suppressed. The error is [ErrFull].
 func (l Silences) Add(s Silence, now time.Time) (Silences, Silence, error) {
-	s = s.tidy()
+	s = s.normalize()
 	if !s.valid() {
 		return l, s, errors.New("a silence needs an id, something to match and an end")
 	}
@@ -99,13 +99,13 @@ func (l Silences) End(id string, now time.Time) (Silences, Silence, error) {
 	if i < 0 {
 		return l, Silence{}, ErrUnknown
 	}
-	l[i].Until = tidyTime(now)
+	l[i].Until = normalizeTime(now)
 	return l, l[i], nil
 }
 
-// pruned returns a copy without the silences that need not be kept.
+// pruned returns a copy without the silences that are not kept any longer.
 func (l Silences) pruned(now time.Time) Silences {
-	l = slices.DeleteFunc(slices.Clone(l), func(s Silence) bool { return now.Sub(s.Until) > kept })
+	l = slices.DeleteFunc(slices.Clone(l), func(s Silence) bool { return now.Sub(s.Until) > retention })
 	ended, text := 0, 0
 	for i := len(l) - 1; i >= 0; i-- { // the newest are kept
 		text += len(l[i].DedupKey) + len(l[i].App) + len(l[i].Reason) + len(l[i].By)
@@ -124,47 +124,47 @@ type Acks []Ack
 
 // Active returns the active acknowledgements.
 func (l Acks) Active(now time.Time) Acks {
-	return slices.DeleteFunc(slices.Clone(l), func(k Ack) bool { return !k.Active(now) })
+	return slices.DeleteFunc(slices.Clone(l), func(ack Ack) bool { return !ack.Active(now) })
 }
 
 // Add returns the list with an acknowledgement. It replaces an earlier one of the same app
 // and dedup key, and covers what that one did.
-func (l Acks) Add(k Ack, now time.Time) Acks {
-	k = k.tidy()
+func (l Acks) Add(ack Ack, now time.Time) Acks {
+	ack = ack.normalize()
 	l = slices.DeleteFunc(slices.Clone(l), func(other Ack) bool {
-		if other.App != k.App || other.DedupKey != k.DedupKey {
-			return now.Sub(other.Until) > kept
+		if other.App != ack.App || other.DedupKey != ack.DedupKey {
+			return now.Sub(other.Until) > retention
 		}
-		if other.Since.After(k.Since) {
-			k.Since = other.Since
-			if other.Active(now) && other.Severity.Rank() > k.Severity.Rank() {
-				k.Severity = other.Severity
+		if other.Since.After(ack.Since) {
+			ack.Since = other.Since
+			if other.Active(now) && other.Severity.Rank() > ack.Severity.Rank() {
+				ack.Severity = other.Severity
 			}
 		}
 		return true
 	})
-	return append(l, k).pruned(now)
+	return append(l, ack).pruned(now)
 }
 
 // End returns the list with the active acknowledgement of an alert ended, and that
 // acknowledgement. The error is [ErrUnknown].
 func (l Acks) End(alertID string, now time.Time) (Acks, Ack, error) {
-	i := slices.IndexFunc(l, func(k Ack) bool { return k.AlertID == alertID && k.Active(now) })
+	i := slices.IndexFunc(l, func(ack Ack) bool { return ack.AlertID == alertID && ack.Active(now) })
 	if i < 0 {
 		return l, Ack{}, ErrUnknown
 	}
 	l = slices.Clone(l)
-	l[i].Until = tidyTime(now)
+	l[i].Until = normalizeTime(now)
 	return l, l[i], nil
 }
 
 // Apply returns the list after an alert was raised, and the acknowledgements that it ended.
 // Applying the same alert again changes nothing.
 func (l Acks) Apply(a alert.Alert) (after, ended Acks) {
-	for _, k := range l {
-		if k.EndedBy(a) {
-			k.Until = tidyTime(a.Timestamp)
-			ended = append(ended, k)
+	for _, ack := range l {
+		if ack.EndedBy(a) {
+			ack.Until = normalizeTime(a.Timestamp)
+			ended = append(ended, ack)
 		}
 	}
 	after, _ = l.MarkEnded(ended...)
@@ -174,9 +174,9 @@ func (l Acks) Apply(a alert.Alert) (after, ended Acks) {
 // MarkEnded returns the list with acknowledgements ended that [Acks.Apply] returned for
 // another state of it, and whether that changes anything.
 func (l Acks) MarkEnded(ended ...Ack) (after Acks, changed bool) {
-	for _, over := range ended {
-		i := slices.IndexFunc(l, func(k Ack) bool {
-			return k.AlertID == over.AlertID && k.Created.Equal(over.Created) && over.Until.Before(k.Until)
+	for _, e := range ended {
+		i := slices.IndexFunc(l, func(ack Ack) bool {
+			return ack.AlertID == e.AlertID && ack.Created.Equal(e.Created) && e.Until.Before(ack.Until)
 		})
 		if i < 0 {
 			continue
@@ -184,23 +184,26 @@ func (l Acks) MarkEnded(ended ...Ack) (after Acks, changed bool) {
 		if !changed {
 			l, changed = slices.Clone(l), true
 		}
-		l[i].Until = over.Until
+		l[i].Until = e.Until
 	}
 	return l, changed
 }
 
-// pruned drops entries that have no room. The list is the caller's own.
+// pruned drops, in place, the entries that have no room.
 func (l Acks) pruned(now time.Time) Acks {
 	text := 0
-	for _, k := range l {
-		text += k.text()
+	for _, ack := range l {
+		text += ack.textLen()
 	}
 	for len(l) > 1 && (len(l) > MaxAcks || text > maxText) {
-		i := max(slices.IndexFunc(l, func(k Ack) bool { return !k.Active(now) }), 0)
-		text -= l[i].text()
+		i := max(slices.IndexFunc(l, func(ack Ack) bool { return !ack.Active(now) }), 0)
+		text -= l[i].textLen()
 		l = slices.Delete(l, i, i+1)
 	}
 	return l
 }
 
-func (k Ack) text() int { return len(k.AlertID) + len(k.App) + len(k.DedupKey) + len(k.By) }
+// textLen returns the bytes of text in an acknowledgement.
+func (ack Ack) textLen() int {
+	return len(ack.AlertID) + len(ack.App) + len(ack.DedupKey) + len(ack.By)
+}

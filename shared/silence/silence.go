@@ -52,11 +52,11 @@ type Silence struct {
 	Until time.Time `json:"until"`
 }
 
-// tidy sanitizes the texts and rounds the times to what is stored.
-func (s Silence) tidy() Silence {
+// normalize sanitizes the texts and rounds the times to what is stored.
+func (s Silence) normalize() Silence {
 	s.Reason = sanitize.Cut(sanitize.Visible(s.Reason), maxReason)
 	s.By = sanitize.Cut(sanitize.Visible(s.By), maxBy)
-	s.Created, s.Until = tidyTime(s.Created), tidyTime(s.Until)
+	s.Created, s.Until = normalizeTime(s.Created), normalizeTime(s.Until)
 	return s
 }
 
@@ -81,9 +81,9 @@ func (s Silence) suppresses(a alert.Alert) bool {
 		(s.App == "" || s.App == a.App) && !a.Timestamp.Before(s.Created) && a.Timestamp.Before(s.Until)
 }
 
-// tidyTime returns a time as it is stored: in UTC, in milliseconds. It is zero where the
+// normalizeTime returns a time as it is stored: in UTC, in milliseconds. It is zero where the
 // year is none of RFC 3339.
-func tidyTime(t time.Time) time.Time {
+func normalizeTime(t time.Time) time.Time {
 	t = t.UTC().Truncate(time.Millisecond)
 	if y := t.Year(); y < 1 || y > 9999 {
 		return time.Time{}

@@ -22,7 +22,7 @@ import (
 // Bounds of the duration of a silence: at most as long as alerts are kept.
 const (
 	MinDuration     = time.Minute
-	MaxDuration     = kept
+	MaxDuration     = retention
 	DefaultDuration = time.Hour
 )
 
@@ -205,6 +205,6 @@ func (s Store) hasKey(ctx context.Context, key string) (found bool, err error) {
 
 // eachAlert calls handle for every alert of the history, oldest first.
 func (s Store) eachAlert(ctx context.Context, handle func(bus.Message)) error {
-	cfg := bus.FollowConfig{Stream: bus.StreamAlerts, Since: time.Now().Add(-kept), Logger: s.log}
+	cfg := bus.FollowConfig{Stream: bus.StreamAlerts, Since: time.Now().Add(-retention), Logger: s.log}
 	return s.session.ReadToEnd(ctx, cfg, func(m bus.Message) error { handle(m); return nil })
 }

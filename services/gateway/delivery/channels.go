@@ -24,9 +24,9 @@ const (
 // Channels lists all channels.
 func Channels() []Channel { return []Channel{ChannelMessage, ChannelClaude, ChannelEvents} }
 
-// line encodes a notification for a channel. It is nil for a channel that sends no
+// encode returns a notification for a channel. It is nil for a channel that sends no
 // message of its own.
-func (c Channel) line(n notifier.Notification) ([]byte, error) {
+func (c Channel) encode(n notifier.Notification) ([]byte, error) {
 	switch c {
 	case ChannelMessage:
 		return n.Line()
@@ -47,14 +47,14 @@ type Capabilities struct {
 }
 
 // Allows reports whether a channel can reach the client at all.
-func (can Capabilities) Allows(c Channel) bool { return c == ChannelEvents || can.Unsolicited }
+func (caps Capabilities) Allows(c Channel) bool { return c == ChannelEvents || caps.Unsolicited }
 
 // Default returns the channels that are used unless others are chosen: all that the
 // client takes.
-func (can Capabilities) Default() []Channel {
+func (caps Capabilities) Default() []Channel {
 	var channels []Channel
 	for _, c := range Channels() {
-		if can.Allows(c) && (c == ChannelMessage || c == ChannelClaude && can.ClaudeChannel || c == ChannelEvents && can.Events) {
+		if caps.Allows(c) && (c == ChannelMessage || c == ChannelClaude && caps.ClaudeChannel || c == ChannelEvents && caps.Events) {
 			channels = append(channels, c)
 		}
 	}
@@ -65,12 +65,12 @@ func (can Capabilities) Default() []Channel {
 var errOnlyEvents = errors.New("via must be events: the protocol 2026-07-28 forbids unsolicited messages, and message and channel send such")
 
 // Choose returns the channels to use. With none chosen these are the default ones.
-func (can Capabilities) Choose(chosen []Channel) ([]Channel, error) {
+func (caps Capabilities) Choose(chosen []Channel) ([]Channel, error) {
 	if len(chosen) == 0 {
-		return can.Default(), nil
+		return caps.Default(), nil
 	}
-	if !slices.ContainsFunc(chosen, can.Allows) {
+	if !slices.ContainsFunc(chosen, caps.Allows) {
 		return nil, errOnlyEvents
 	}
-	return slices.DeleteFunc(slices.Clone(chosen), func(c Channel) bool { return !can.Allows(c) }), nil
+	return slices.DeleteFunc(slices.Clone(chosen), func(c Channel) bool { return !caps.Allows(c) }), nil
 }

@@ -23,9 +23,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
-// settleTimeout is how long after the start a call waits for the bus and for the alerts
+// pastTimeout is how long after the start a call waits for the bus and for the alerts
 // that came before, so that the first observe has them.
-const settleTimeout = 3 * time.Second
+const pastTimeout = 3 * time.Second
 
 // Config is what a client needs. Only Changed may be nil.
 type Config struct {
@@ -36,8 +36,8 @@ type Config struct {
 	// Ephemeral clients never come back and have no other reader: no position is stored
 	// for them.
 	Ephemeral bool
-	// Shows reports whether this client may see an alert.
-	Shows func(alert.Alert) bool
+	// Visible reports whether this client may see an alert.
+	Visible func(alert.Alert) bool
 	// Changed is called with each new alert that is not suppressed. It must not block.
 	Changed func(alert.Alert)
 	Mask    *redact.Engine
@@ -49,7 +49,7 @@ type Client struct {
 	bus       *busclient.Client
 	life      *lifetime.Lifetime
 	ephemeral bool
-	shows     func(alert.Alert) bool
+	visible   func(alert.Alert) bool
 	mask      *redact.Engine
 	log       *slog.Logger
 
@@ -64,19 +64,19 @@ type Client struct {
 	identified chan struct{}
 	// caughtUp is closed once all alerts of the past were handed on.
 	caughtUp chan struct{}
-	// taking is full while a call compares the inbox with the stored position.
-	taking chan struct{}
+	// takeLock is full while a call compares the inbox with the stored position.
+	takeLock chan struct{}
 
 	// reader is where the loop of follow is in the stream.
-	reader reader
+	reader streamReader
 }
 
 // New returns a client that delivers nothing yet: [Client.Run] and [Client.Serve] do.
 func New(cfg Config) *Client {
 	c := &Client{
-		bus: cfg.Bus, life: cfg.Life, ephemeral: cfg.Ephemeral, shows: cfg.Shows, mask: cfg.Mask, log: cfg.Logger,
+		bus: cfg.Bus, life: cfg.Life, ephemeral: cfg.Ephemeral, visible: cfg.Visible, mask: cfg.Mask, log: cfg.Logger,
 		loop: newLoop(cfg.Changed, cfg.Logger), started: time.Now(),
-		identified: make(chan struct{}), caughtUp: make(chan struct{}), taking: make(chan struct{}, 1),
+		identified: make(chan struct{}), caughtUp: make(chan struct{}), takeLock: make(chan struct{}, 1),
 	}
 	c.saver = newPositionSaver(c.claim, cfg.Logger)
 	c.watch = silences.NewWatch(c, c.loop.state.Silences, cfg.Logger)
@@ -122,10 +122,10 @@ func (c *Client) Notifications() <-chan string { return c.loop.out }
 // CaughtUp is closed once all alerts of the past are in the inbox.
 func (c *Client) CaughtUp() <-chan struct{} { return c.caughtUp }
 
-// Settle waits, soon after the start, until the alerts of the past are in the inbox.
+// WaitForPast waits, soon after the start, until the alerts of the past are in the inbox.
 // Later it returns at once: an unreachable bus is reported instead.
-func (c *Client) Settle(call context.Context) {
-	timer := time.NewTimer(time.Until(c.started.Add(settleTimeout)))
+func (c *Client) WaitForPast(call context.Context) {
+	timer := time.NewTimer(time.Until(c.started.Add(pastTimeout)))
 	defer timer.Stop()
 	select {
 	case <-c.caughtUp:

@@ -44,12 +44,13 @@ type State struct {
 type arrival struct {
 	alert    alert.Alert
 	position bus.Position
-	// empty: there is no alert in it, only the position counts.
-	empty bool
-	// news: the alert came after all of the past had been read.
-	news bool
-	// delivered: the alert was delivered before, and is only remembered.
-	delivered bool
+	// positionOnly: there is no alert to deliver, only the position advances.
+	positionOnly bool
+	// isNew: the alert came after all of the past had been read.
+	isNew bool
+	// wasDelivered: the alert was delivered before; only its severity is recorded, for
+	// revisions of it.
+	wasDelivered bool
 }
 
 // loop owns a State.
@@ -116,9 +117,9 @@ func (l *loop) receive(a arrival, now time.Time) {
 	}
 	s.position = a.position
 	switch {
-	case a.empty:
+	case a.positionOnly:
 		return
-	case a.delivered:
+	case a.wasDelivered:
 		s.Inbox.RecordSeverity(a.alert)
 		s.Notifier.RecordSeverity(a.alert)
 		return
@@ -131,7 +132,7 @@ func (l *loop) receive(a arrival, now time.Time) {
 	}
 	s.Inbox.Offer(a.alert)
 	s.notify(s.Notifier.Offer(a.alert, now))
-	if a.news {
+	if a.isNew {
 		l.changed(a.alert)
 	}
 	for w, rank := range l.waiters {
@@ -155,9 +156,9 @@ func (s *State) Disable() int {
 	return s.Notifier.Disable()
 }
 
-// Restart forgets the client's settings and unwritten notifications: it has initialized
+// ResetSettings forgets the client's settings and unwritten notifications: it has initialized
 // again. The inbox stays.
-func (s *State) Restart() {
+func (s *State) ResetSettings() {
 	s.Notifier.Reset()
 	s.Channels, s.lines = []Channel{ChannelMessage}, nil
 }
@@ -200,7 +201,7 @@ func urgency(a alert.Alert) int {
 func (s *State) notify(notifications []notifier.Notification) {
 	for _, n := range notifications {
 		for _, c := range s.Channels {
-			line, err := c.line(n)
+			line, err := c.encode(n)
 			switch {
 			case err != nil:
 				s.Dropped++

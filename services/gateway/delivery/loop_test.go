@@ -25,7 +25,7 @@ func newClient(t *testing.T) *Client {
 	t.Helper()
 	return New(Config{
 		Bus: busclient.New(bus.Config{}, quietLog()), Life: lifetime.New(t.Context()),
-		Shows: func(alert.Alert) bool { return true }, Logger: quietLog(),
+		Visible: func(alert.Alert) bool { return true }, Logger: quietLog(),
 	})
 }
 

@@ -15,29 +15,29 @@ import (
 const (
 	// startTimeout bounds one attempt to find the position to start from.
 	startTimeout = 5 * time.Second
-	// recalled is how many alerts before the client's position are read, for revisions
+	// recallCount is how many alerts before the client's position are read, for revisions
 	// and resolutions of them.
-	recalled = 64
+	recallCount = 64
 )
 
-// reader is where the client is in the stream of alerts. It outlives a connection.
-type reader struct {
-	// position is that of the newest alert handed on; known reports whether there is
+// streamReader is where the client is in the stream of alerts. It outlives a connection.
+type streamReader struct {
+	// position is that of the newest alert handed on; hasPosition reports whether there is
 	// such a position.
-	position bus.Position
-	known    bool
-	caughtUp bool
+	position    bus.Position
+	hasPosition bool
+	caughtUp    bool
 }
 
-// hand hands an alert to the loop.
-func (c *Client) hand(a arrival) {
+// enqueue passes an arrival to the loop.
+func (c *Client) enqueue(a arrival) {
 	select {
 	case c.loop.arrivals <- a:
 	case <-c.life.Context().Done():
 	}
 }
 
-// follow hands on every alert after the client's position, in order. It first loads
+// follow passes on every alert after the client's position, in order. It first loads
 // the silences, and closes loaded.
 func (c *Client) follow(ctx context.Context, session *bus.Session, loaded chan<- struct{}) error {
 	select {
@@ -46,13 +46,13 @@ func (c *Client) follow(ctx context.Context, session *bus.Session, loaded chan<-
 	case <-c.identified:
 	}
 	r := &c.reader
-	if r.known { // else start does
+	if r.hasPosition { // else findStart does
 		c.watch.Load(ctx, session)
 	}
 	var since time.Time
-	if !r.known {
+	if !r.hasPosition {
 		err := busclient.Retry(ctx, session, startTimeout, c.log, "read the alerts", func(ctx context.Context) (err error) {
-			since, err = c.start(ctx, session)
+			since, err = c.findStart(ctx, session)
 			return err
 		})
 		if err != nil {
@@ -64,13 +64,13 @@ func (c *Client) follow(ctx context.Context, session *bus.Session, loaded chan<-
 		Stream: bus.StreamAlerts, After: r.position, Since: since, Logger: c.log,
 		Recreated: func(beginning bus.Position) { r.position = beginning },
 	}, func(m bus.Message) error {
-		c.read(ctx, session, m)
+		c.receive(ctx, session, m)
 		return nil
 	})
 }
 
-// start finds the position to start from. A time means the first alert after it.
-func (c *Client) start(ctx context.Context, session *bus.Session) (since time.Time, err error) {
+// findStart finds the position to start from. A time means the first alert after it.
+func (c *Client) findStart(ctx context.Context, session *bus.Session) (since time.Time, err error) {
 	state, err := session.State(ctx, bus.StreamAlerts)
 	if err != nil {
 		return time.Time{}, err
@@ -84,7 +84,7 @@ func (c *Client) start(ctx context.Context, session *bus.Session) (since time.Ti
 	end := state.End()
 	switch {
 	case found: // where the stream was recreated, all of it is news
-		r.position = stored.In(state.Created)
+		r.position = stored.InStream(state.Created)
 	default:
 		since = time.Now().Add(-inbox.FirstLookback)
 		r.position = bus.Position{Created: state.Created}
@@ -96,11 +96,11 @@ func (c *Client) start(ctx context.Context, session *bus.Session) (since time.Ti
 			return time.Time{}, err
 		}
 	}
-	r.known = true
-	c.hand(arrival{position: r.position, empty: true})
+	r.hasPosition = true
+	c.enqueue(arrival{position: r.position, positionOnly: true})
 	c.recall(ctx, session)
 	if r.position.Seq >= end.Seq || state.Messages == 0 {
-		c.setCaughtUp()
+		c.markCaughtUp()
 	}
 	return since, nil
 }
@@ -109,36 +109,36 @@ func (c *Client) start(ctx context.Context, session *bus.Session) (since time.Ti
 // started. Without them, revisions of them would be ignored.
 func (c *Client) recall(ctx context.Context, session *bus.Session) {
 	position := c.reader.position
-	back := min(recalled, position.Seq)
+	back := min(recallCount, position.Seq)
 	if back == 0 {
 		return
 	}
-	messages, err := session.Read(ctx, bus.StreamAlerts, position.Seq+1-back, recalled)
+	messages, err := session.Read(ctx, bus.StreamAlerts, position.Seq+1-back, recallCount)
 	if err != nil {
 		c.log.Debug("cannot read the alerts that were delivered before", "error", err)
 	}
 	for _, m := range messages {
 		var a alert.Alert
 		if m.Seq <= position.Seq && json.Unmarshal(m.Data, &a) == nil {
-			c.hand(arrival{alert: display.Alert(a, c.mask), position: position, delivered: true})
+			c.enqueue(arrival{alert: display.Alert(a, c.mask), position: position, wasDelivered: true})
 		}
 	}
 }
 
-func (c *Client) setCaughtUp() {
+func (c *Client) markCaughtUp() {
 	if !c.reader.caughtUp {
 		c.reader.caughtUp = true
 		close(c.caughtUp)
 	}
 }
 
-// read hands on one alert.
-func (c *Client) read(ctx context.Context, session *bus.Session, m bus.Message) {
+// receive passes one message of the stream to the loop.
+func (c *Client) receive(ctx context.Context, session *bus.Session, m bus.Message) {
 	r := &c.reader
-	if !r.known {
+	if !r.hasPosition {
 		// The first alert of a new client: what comes from here on is kept for it, also
 		// when it ends before it asks.
-		r.known = true
+		r.hasPosition = true
 		saving, cancel := context.WithTimeout(ctx, inbox.ClaimTimeout)
 		if _, err := c.claimOn(saving, session, r.position.At(m.Seq-1)); err != nil && ctx.Err() == nil {
 			c.log.Warn("cannot store the inbox position yet", "error", err)
@@ -150,14 +150,14 @@ func (c *Client) read(ctx context.Context, session *bus.Session, m bus.Message) 
 	switch err := json.Unmarshal(m.Data, &a); {
 	case err != nil:
 		c.log.Warn("skipped a message that is not an alert", "subject", m.Subject, "sequence", m.Seq, "error", err)
-		c.hand(arrival{position: r.position, empty: true})
-	case !c.shows(a):
-		c.hand(arrival{position: r.position, empty: true})
+		c.enqueue(arrival{position: r.position, positionOnly: true})
+	case !c.visible(a):
+		c.enqueue(arrival{position: r.position, positionOnly: true})
 	default:
 		a.Seq = m.Seq
-		c.hand(arrival{alert: display.Alert(a, c.mask), position: r.position, news: r.caughtUp})
+		c.enqueue(arrival{alert: display.Alert(a, c.mask), position: r.position, isNew: r.caughtUp})
 	}
 	if m.Pending == 0 {
-		c.setCaughtUp()
+		c.markCaughtUp()
 	}
 }

@@ -82,14 +82,14 @@ func takeBlock(b *inbox.Inbox, seq uint64) (block string, err error) {
 // lockTaking waits until no other call compares the inbox with the stored position.
 func (c *Client) lockTaking(call context.Context) error {
 	select {
-	case c.taking <- struct{}{}:
+	case c.takeLock <- struct{}{}:
 		return nil
 	case <-call.Done():
 		return call.Err()
 	}
 }
 
-func (c *Client) unlockTaking() { <-c.taking }
+func (c *Client) unlockTaking() { <-c.takeLock }
 
 // DiscardDelivered drops the alerts that another reader of the client, a hook or tocsin
 // wait, delivered meanwhile, and returns how many alerts are still pending. When the bus

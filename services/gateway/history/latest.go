@@ -50,7 +50,7 @@ type LatestResult struct {
 
 // LatestCI reads the newest CI result of each pipeline and ref, newest first.
 func (r *Reader) LatestCI(ctx context.Context) ([]LatestResult, error) {
-	stored, err := r.storedResults(ctx, Query{What: CI, Limit: ci.Kept}.Since(MaxAge, time.Now()))
+	stored, err := r.storedResults(ctx, Query{What: CI, Limit: ci.MaxResults}.Since(MaxAge, time.Now()))
 	latest := []LatestResult{} // [] and not null on the wire
 	seen := map[[3]string]bool{}
 	for _, s := range stored {

@@ -70,7 +70,7 @@ func (r *reader) read(ctx context.Context) (*pendingAlerts, error) {
 	}
 	p := &pendingAlerts{box: inbox.New(), end: state.End()}
 	if found {
-		p.delivered = delivered.In(state.Created).Seq // in a recreated stream, nothing was delivered
+		p.delivered = delivered.InStream(state.Created).Seq // in a recreated stream, nothing was delivered
 	}
 	p.delivered = max(p.delivered, max(state.First, 1)-1) // expired alerts are not pending
 	p.after = p.end.At(p.delivered)

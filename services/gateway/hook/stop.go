@@ -35,7 +35,7 @@ func (r *responder) onStop(ctx context.Context) (string, error) {
 	}
 	since := p.stale
 	if known {
-		since = state.Prompt.In(p.end.Created).Seq
+		since = state.Prompt.InStream(p.end.Created).Seq
 	}
 	text, err := r.deliverPending(ctx, p, truncate.MaxText-len(newAlertLead), openSince(alert.Error, since))
 	if text == "" || err != nil {

@@ -89,7 +89,7 @@ type alertSource struct{ *server }
 
 // State implements [mcpevents.Source].
 func (s alertSource) State(ctx context.Context) (bus.State, error) {
-	s.alerts.Settle(ctx)
+	s.alerts.WaitForPast(ctx)
 	state, err := s.bus.State(ctx, bus.StreamAlerts)
 	if err != nil {
 		return bus.State{}, s.bus.Explain(ctx, err)

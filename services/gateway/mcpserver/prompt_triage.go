@@ -19,7 +19,7 @@ func (s *server) addTriage(m *mcp.Server) {
 		func(ctx context.Context, _ *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			ctx, cancel := s.life.Call(ctx)
 			defer cancel()
-			s.alerts.Settle(ctx)
+			s.alerts.WaitForPast(ctx)
 			s.alerts.DiscardDelivered(ctx)
 			var pending []alert.Alert
 			if err := s.alerts.Do(func(state *delivery.State, _ time.Time) { pending = state.Inbox.Digest() }); err != nil {

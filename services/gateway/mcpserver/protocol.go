@@ -142,7 +142,7 @@ func (s *server) initialize(ctx context.Context, method string, r mcp.Request, p
 // comes any more.
 func (s *server) restart(ctx context.Context) error {
 	s.minRank.Store(0)
-	err := s.alerts.Do(func(state *delivery.State, _ time.Time) { state.Restart() })
+	err := s.alerts.Do(func(state *delivery.State, _ time.Time) { state.ResetSettings() })
 	return errors.Join(err, s.kubernetes.UnsubscribeAll(ctx))
 }
 

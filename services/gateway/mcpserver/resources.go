@@ -17,15 +17,15 @@ import (
 func (s *server) addResources(m *mcp.Server) {
 	const mime = "application/json"
 	m.AddResource(&mcp.Resource{
-		URI: resources.Alerts, Name: "alerts", Title: "Newest alerts", MIMEType: mime,
+		URI: resources.AlertsURI, Name: "alerts", Title: "Newest alerts", MIMEType: mime,
 		Description: "The newest 50 alerts, delivered or not, newest first, and how many are pending. Reading delivers none of them: observe does.",
 	}, s.readResource)
 	m.AddResource(&mcp.Resource{
-		URI: resources.CI, Name: "ci-latest", Title: "Latest CI results", MIMEType: mime,
+		URI: resources.CIURI, Name: "ci-latest", Title: "Latest CI results", MIMEType: mime,
 		Description: "The newest CI result of each pipeline and ref, newest first.",
 	}, s.readResource)
 	m.AddResourceTemplate(&mcp.ResourceTemplate{
-		URITemplate: resources.Alert + "{id}", Name: "alert", Title: "One alert", MIMEType: mime,
+		URITemplate: resources.AlertURIPrefix + "{id}", Name: "alert", Title: "One alert", MIMEType: mime,
 		Description: "One alert by its id, and what became of it: revised, repeated, resolved.",
 	}, s.readResource)
 }
@@ -39,7 +39,7 @@ func (s *server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (
 	}
 	ctx, cancel := s.life.Call(ctx)
 	defer cancel()
-	s.alerts.Settle(ctx)
+	s.alerts.WaitForPast(ctx)
 	ctx, done := context.WithTimeout(ctx, busclient.RequestTimeout)
 	defer done()
 	text, err := s.resourceText(ctx, resource)

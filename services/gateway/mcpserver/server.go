@@ -146,10 +146,10 @@ func newServer(life *lifetime.Lifetime, cfg Config, t transport) *server {
 	s.onBus, s.closeBus = context.WithCancel(context.WithoutCancel(life.Context()))
 	s.history = history.New(history.Config{Bus: s.bus, Namespaces: cfg.Kubernetes.Namespaces, Mask: s.mask, Logger: log})
 	s.alerts = delivery.New(delivery.Config{
-		Bus: s.bus, Life: life, Ephemeral: t.ephemeral, Shows: s.history.Shows, Changed: func(a alert.Alert) { s.updates.Note(a) },
+		Bus: s.bus, Life: life, Ephemeral: t.ephemeral, Visible: s.history.Shows, Changed: func(a alert.Alert) { s.updates.MarkChanged(a) },
 		Mask: s.mask, Logger: log,
 	})
-	s.updates = resources.New(resources.Config{Stopping: life.Stopping(), Settle: s.alerts.Settle, Lifecycle: s.lifecycle, Logger: log})
+	s.updates = resources.New(resources.Config{Stopping: life.Stopping(), WaitForPast: s.alerts.WaitForPast, Lifecycle: s.lifecycle, Logger: log})
 	s.kubernetes = kubernetes.NewSubscriptions(kubernetes.SubscriptionsConfig{
 		Bus: s.bus, Life: life, Namespaces: cfg.Kubernetes.Namespaces, Quota: t.quota, Writer: t.output, Accepts: s.accepts,
 		WatchesRead: s.toolset.setRead, WatchSeen: s.toolset.setSeen, Mask: s.mask, Logger: log,
@@ -178,7 +178,7 @@ func (s *server) newMCP() *mcp.Server {
 	m.AddReceivingMiddleware(s.watchProtocol, s.withResponse, s.filterTools)
 	s.addResources(m)
 	s.addTriage(m)
-	s.updates.Serve(m, s.out)
+	s.updates.Attach(m, s.out)
 	m.AddReceivingMiddleware(s.updates.Watch) // after all others: those see nothing of subscriptions
 	if s.cfg.Extend != nil {
 		s.cfg.Extend(m)
@@ -213,7 +213,7 @@ func (s *server) end() error {
 
 // lifecycle reads an alert and what became of it, once the alerts of the past are known.
 func (s *server) lifecycle(ctx context.Context, id string) (history.Lifecycle, error) {
-	s.alerts.Settle(ctx)
+	s.alerts.WaitForPast(ctx)
 	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
 	defer cancel()
 	return s.history.Lifecycle(ctx, id)

@@ -128,7 +128,7 @@ func (s *server) streaming(ctx context.Context, action streamingAction, args str
 		if err != nil {
 			return nil, err
 		}
-		s.alerts.Settle(ctx) // what was raised before stays in the inbox and is not news
+		s.alerts.WaitForPast(ctx) // what was raised before stays in the inbox and is not news
 	}
 	var reply any
 	err = s.alerts.Do(func(state *delivery.State, _ time.Time) {
@@ -189,7 +189,7 @@ func describeStreaming(state *delivery.State, p peer) streamingReply {
 
 // noise lists or changes the noise rules, which the detector has.
 func (s *server) noise(ctx context.Context, r query.NoiseRequest) (answer, error) {
-	s.alerts.Settle(ctx)
+	s.alerts.WaitForPast(ctx)
 	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
 	defer cancel()
 	reply, err := busclient.Ask[query.NoiseReply](ctx, s.bus, query.SubjectNoise, r)
@@ -198,7 +198,7 @@ func (s *server) noise(ctx context.Context, r query.NoiseRequest) (answer, error
 
 // clear empties the inbox without delivering its alerts.
 func (s *server) clear(ctx context.Context) (answer, error) {
-	s.alerts.Settle(ctx)
+	s.alerts.WaitForPast(ctx)
 	cleared, err := s.alerts.Clear(ctx)
 	return encoded(struct {
 		Status  string `json:"status"`
@@ -238,7 +238,7 @@ type inboxHealth struct {
 
 // reportHealth is configure's action health.
 func (s *server) reportHealth(ctx context.Context) (answer, error) {
-	s.alerts.Settle(ctx)
+	s.alerts.WaitForPast(ctx)
 	h := healthReply{Version: s.cfg.Version, Client: sanitize.Visible(s.alerts.Inbox()), Notices: s.cfg.Notices.Health()}
 	h.Bus.Connected = s.bus.Connected() == nil
 	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)

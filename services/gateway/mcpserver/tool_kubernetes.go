@@ -25,7 +25,7 @@ type subscribeArgs struct {
 
 // subscribe starts a subscription with what comes from now on.
 func (s *server) subscribe(ctx context.Context, args subscribeArgs, c call) (answer, error) {
-	s.alerts.Settle(ctx)
+	s.alerts.WaitForPast(ctx)
 	s.awaitKubewatch(ctx)
 	made, degraded, err := s.kubernetes.Subscribe(ctx, args.Cluster, args.Mode, kubernetes.Filters{
 		Namespaces: args.Namespaces, LabelSelector: args.LabelSelector,

@@ -39,7 +39,7 @@ func (s *server) notify(ctx context.Context, args notifyArgs, _ call) (answer, e
 	}.Clean(s.mask)
 	s.log.Log(s.life.Context(), noticeLevels[n.Level], "llm_notify", "message", n.Message, "context", n.Context, "client", n.Client)
 	s.cfg.Notices.Send(n)
-	s.alerts.Settle(ctx) // right after the start there is no connection yet
+	s.alerts.WaitForPast(ctx) // right after the start there is no connection yet
 	if err := s.publishNotice(n); err != nil {
 		s.log.Warn("cannot publish a notice", "error", err)
 	}

@@ -44,7 +44,7 @@ func (s *server) observe(ctx context.Context, args observeArgs, c call) (answer,
 	if _, err := args.query(time.Now()); err != nil {
 		return nil, err
 	}
-	s.alerts.Settle(ctx)
+	s.alerts.WaitForPast(ctx)
 	s.alerts.DiscardDelivered(ctx)
 	wait := time.Duration(args.WaitSeconds) * time.Second
 	for until := time.Now().Add(wait); ; {

@@ -54,7 +54,7 @@ func (s *server) changeSilences(ctx context.Context, action action, app string, 
 	if err := args.check(action, app); err != nil {
 		return nil, err
 	}
-	s.alerts.Settle(ctx)
+	s.alerts.WaitForPast(ctx)
 	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
 	defer cancel()
 	session, err := s.bus.Session()

@@ -17,31 +17,31 @@ const (
 	overlapTimeout = time.Second
 )
 
-// listening marks the context of a subscriptions/listen.
-type listening struct{}
+// listenKey marks the context of a subscriptions/listen.
+type listenKey struct{}
 
-// listen holds resources while serve runs: until the client has ended it, or the gateway
+// listen keeps subscriptions while serve runs: until the client has ended it, or the gateway
 // stops accepting; then the client gets the answer that ends it.
 func (u *Updates) listen(ctx context.Context, session *mcp.ServerSession, uris []string, serve func(context.Context) (mcp.Result, error)) (mcp.Result, error) {
 	if len(uris) > maxSubscriptions {
-		return nil, tooMany()
+		return nil, errTooMany()
 	}
 	ended := make(chan struct{})
-	wanted := make(map[subscription]*holding, len(uris))
+	requested := make(map[subscriptionKey]*subscription, len(uris))
 	for _, uri := range uris {
-		h, err := u.hold(ctx, uri)
+		sub, err := u.newSubscription(ctx, uri)
 		if err != nil {
 			return nil, err
 		}
-		h.ended = ended
-		wanted[subscription{session, uri}] = h
+		sub.ended = ended
+		requested[subscriptionKey{session, uri}] = sub
 	}
-	if err := u.acquire(ctx, wanted); err != nil {
+	if err := u.acquire(ctx, requested); err != nil {
 		return nil, err
 	}
-	defer u.release(wanted, ended)
+	defer u.release(requested, ended)
 
-	ctx, cancel := context.WithCancel(context.WithValue(ctx, listening{}, true))
+	ctx, cancel := context.WithCancel(context.WithValue(ctx, listenKey{}, true))
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		select {
@@ -56,12 +56,12 @@ func (u *Updates) listen(ctx context.Context, session *mcp.ServerSession, uris [
 }
 
 // acquire takes all of the subscriptions, or none. The SDK keeps one listen of a resource
-// for each connection, so one that is held is awaited, but not long.
-func (u *Updates) acquire(ctx context.Context, wanted map[subscription]*holding) error {
+// for each connection, so an open one is awaited, but not long.
+func (u *Updates) acquire(ctx context.Context, requested map[subscriptionKey]*subscription) error {
 	limit := time.NewTimer(overlapTimeout)
 	defer limit.Stop()
 	for {
-		uri, ended, err := u.tryAcquire(wanted)
+		uri, ended, err := u.tryAcquire(requested)
 		if err != nil || uri == "" {
 			return err
 		}
@@ -78,36 +78,36 @@ func (u *Updates) acquire(ctx context.Context, wanted map[subscription]*holding)
 	}
 }
 
-// tryAcquire is acquire without the wait. uri is what is held already, until ended is
+// tryAcquire is acquire without the wait. uri is subscribed to already, until ended is
 // closed or, where that is nil, the client unsubscribes.
-func (u *Updates) tryAcquire(wanted map[subscription]*holding) (uri string, ended <-chan struct{}, err error) {
+func (u *Updates) tryAcquire(requested map[subscriptionKey]*subscription) (uri string, ended <-chan struct{}, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for key := range wanted {
-		if h := u.held[key]; h != nil {
-			return key.uri, h.ended, nil
+	for key := range requested {
+		if sub := u.subscriptions[key]; sub != nil {
+			return key.uri, sub.ended, nil
 		}
 	}
 	switch {
 	case u.listens >= maxListens:
 		return "", nil, refusal("a client may have at most %d subscriptions/listen open: name more resources in one", maxListens)
-	case len(u.held)+len(wanted) > maxSubscriptions:
-		return "", nil, tooMany()
+	case len(u.subscriptions)+len(requested) > maxSubscriptions:
+		return "", nil, errTooMany()
 	}
 	u.listens++
-	for key, h := range wanted {
-		u.held[key] = h
+	for key, sub := range requested {
+		u.subscriptions[key] = sub
 	}
 	return "", nil, nil
 }
 
 // release returns what acquire took, once the SDK has forgotten it too.
-func (u *Updates) release(wanted map[subscription]*holding, ended chan struct{}) {
+func (u *Updates) release(requested map[subscriptionKey]*subscription, ended chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.listens--
-	for key := range wanted {
-		delete(u.held, key)
+	for key := range requested {
+		delete(u.subscriptions, key)
 	}
 	close(ended)
 }

@@ -2,7 +2,7 @@
 // when a subscribed client is notified of that.
 //
 // It reads no resource, and knows no bus and no inbox: it is called with each new alert
-// ([Updates.Note]), and asks for the lifecycle of one ([Config]).
+// ([Updates.MarkChanged]), and asks for the lifecycle of one ([Config]).
 package resources
 
 import (
@@ -19,9 +19,9 @@ import (
 
 // The URIs. Reading one neither takes alerts out of the inbox nor delivers them.
 const (
-	Alerts = "tocsin://alerts"
-	Alert  = Alerts + "/" // and an id
-	CI     = "tocsin://ci/latest"
+	AlertsURI      = "tocsin://alerts"
+	AlertURIPrefix = AlertsURI + "/" // and an id
+	CIURI          = "tocsin://ci/latest"
 )
 
 const (
@@ -55,12 +55,12 @@ type Resource struct {
 // above.
 func Parse(uri string) (r Resource, ok bool) {
 	switch uri {
-	case Alerts:
+	case AlertsURI:
 		return Resource{Kind: KindAlerts}, true
-	case CI:
+	case CIURI:
 		return Resource{Kind: KindCI}, true
 	}
-	id, found := strings.CutPrefix(uri, Alert)
+	id, found := strings.CutPrefix(uri, AlertURIPrefix)
 	return Resource{KindAlert, id}, found && isAlertID(id)
 }
 
@@ -69,9 +69,9 @@ func isAlertID(text string) bool {
 	return text != "" && len(text) <= maxID && strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
-// compare orders updates: the lists before single alerts, which are in them.
-func compare(a, b string) int {
-	if single := strings.HasPrefix(a, Alert); single != strings.HasPrefix(b, Alert) {
+// compareURIs orders updates: the lists before single alerts, which are in them.
+func compareURIs(a, b string) int {
+	if single := strings.HasPrefix(a, AlertURIPrefix); single != strings.HasPrefix(b, AlertURIPrefix) {
 		if single {
 			return 1
 		}

@@ -22,7 +22,7 @@ func TestParse(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{Alerts, CI, Alert, Alert + "mfrggzdfmztwq2lk", Alert + "../x", Alert + "a\x00", "tocsin://alerts//a"} {
+	for _, seed := range []string{AlertsURI, CIURI, AlertURIPrefix, AlertURIPrefix + "mfrggzdfmztwq2lk", AlertURIPrefix + "../x", AlertURIPrefix + "a\x00", "tocsin://alerts//a"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, uri string) {
@@ -30,8 +30,8 @@ func FuzzParse(f *testing.F) {
 		if !ok {
 			return
 		}
-		back := map[Kind]string{KindAlerts: Alerts, KindAlert: Alert + r.ID, KindCI: CI}[r.Kind]
-		if back != uri || len(uri) > len(Alert)+maxID {
+		back := map[Kind]string{KindAlerts: AlertsURI, KindAlert: AlertURIPrefix + r.ID, KindCI: CIURI}[r.Kind]
+		if back != uri || len(uri) > len(AlertURIPrefix)+maxID {
 			t.Errorf("%q became %q", uri, back)
 		}
 		for _, c := range r.ID {

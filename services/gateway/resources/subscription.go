@@ -19,60 +19,60 @@ func refusal(format string, args ...any) error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf(format, args...)}
 }
 
-// hold returns the state of a subscription to a resource, if that exists.
-func (u *Updates) hold(ctx context.Context, uri string) (*holding, error) {
+// newSubscription returns a subscription to a resource, if that exists. It is not active yet.
+func (u *Updates) newSubscription(ctx context.Context, uri string) (*subscription, error) {
 	r, ok := Parse(uri)
 	if !ok {
 		return nil, NotFound(uri)
 	}
-	u.cfg.Settle(ctx)
-	h := &holding{Resource: r}
+	u.cfg.WaitForPast(ctx)
+	sub := &subscription{Resource: r}
 	if r.Kind == KindAlert {
 		var err error
-		if h.lifecycle, err = u.cfg.Lifecycle(ctx, r.ID); err != nil {
+		if sub.lifecycle, err = u.cfg.Lifecycle(ctx, r.ID); err != nil {
 			return nil, Failure(uri, err)
 		}
 	}
-	return h, nil
+	return sub, nil
 }
 
 // Subscribe handles resources/subscribe: once more changes nothing. Within a listen,
 // which has done all of it before, it does nothing.
 func (u *Updates) Subscribe(ctx context.Context, r *mcp.SubscribeRequest) error {
-	if ctx.Value(listening{}) != nil {
+	if ctx.Value(listenKey{}) != nil {
 		return nil
 	}
-	h, err := u.hold(ctx, r.Params.URI)
+	sub, err := u.newSubscription(ctx, r.Params.URI)
 	if err != nil {
 		return err
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	key := subscription{r.Session, r.Params.URI}
-	if u.held[key] != nil {
+	key := subscriptionKey{r.Session, r.Params.URI}
+	if u.subscriptions[key] != nil {
 		return nil
 	}
-	if len(u.held) >= maxSubscriptions {
-		return tooMany()
+	if len(u.subscriptions) >= maxSubscriptions {
+		return errTooMany()
 	}
-	u.held[key] = h
+	u.subscriptions[key] = sub
 	return nil
 }
 
-func tooMany() error {
+func errTooMany() error {
 	return refusal("a client may subscribe to at most %d resources: unsubscribe from others first", maxSubscriptions)
 }
 
 // Unsubscribe handles resources/unsubscribe: without a subscription it changes nothing.
 func (u *Updates) Unsubscribe(ctx context.Context, r *mcp.UnsubscribeRequest) error {
-	if ctx.Value(listening{}) != nil {
+	if ctx.Value(listenKey{}) != nil {
 		return nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	key := subscription{r.Session, r.Params.URI}
-	if h := u.held[key]; h != nil && h.ended == nil {
-		delete(u.held, key)
+	key := subscriptionKey{r.Session, r.Params.URI}
+	if sub := u.subscriptions[key]; sub != nil && sub.ended == nil {
+		delete(u.subscriptions, key)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (u *Updates) Watch(next mcp.MethodHandler) mcp.MethodHandler {
 				return result, nil
 			}
 		case *mcp.InitializeParams:
-			u.forget(ctx, session, next)
+			u.unsubscribeAll(ctx, session, next)
 		case *mcp.SubscriptionsListenParams:
 			if params.Notifications != nil {
 				return u.listen(ctx, session, params.Notifications.ResourceSubscriptions, func(ctx context.Context) (mcp.Result, error) {
@@ -108,11 +108,11 @@ func (u *Updates) Watch(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// forget ends the subscriptions of an MCP session when its client initializes again.
-func (u *Updates) forget(ctx context.Context, session *mcp.ServerSession, next mcp.MethodHandler) {
+// unsubscribeAll ends the subscriptions of an MCP session when its client initializes again.
+func (u *Updates) unsubscribeAll(ctx context.Context, session *mcp.ServerSession, next mcp.MethodHandler) {
 	u.mu.Lock()
 	var uris []string
-	for key := range u.held {
+	for key := range u.subscriptions {
 		if key.session == session {
 			uris = append(uris, key.uri)
 		}

@@ -23,9 +23,9 @@ const updateInterval = 250 * time.Millisecond
 type Config struct {
 	// Stopping is closed when the gateway stops accepting.
 	Stopping <-chan struct{}
-	// Settle waits, soon after the start, until it is known which alerts are of the
+	// WaitForPast waits, soon after the start, until it is known which alerts are of the
 	// past: what comes after a subscription is news.
-	Settle func(ctx context.Context)
+	WaitForPast func(ctx context.Context)
 	// Lifecycle reads an alert by its id, and what became of it. Its error may be
 	// [history.ErrNoSuchAlert].
 	Lifecycle func(ctx context.Context, id string) (history.Lifecycle, error)
@@ -40,29 +40,30 @@ type Updates struct {
 
 	mu sync.Mutex
 	// server and out are set before there is a subscription.
-	server *mcp.Server
-	out    io.Writer
-	held   map[subscription]*holding
+	server        *mcp.Server
+	out           io.Writer
+	subscriptions map[subscriptionKey]*subscription
 	// listens counts the open subscriptions/listen.
 	listens int
-	// due are the resources that have changed; changed is sent to when there are any.
-	due     map[string]struct{}
-	changed chan struct{}
+	// dirty are the URIs of the resources that have changed; wake receives a signal when
+	// there are any.
+	dirty map[string]struct{}
+	wake  chan struct{}
 }
 
-// subscription is a client's interest in one resource. A client without MCP sessions has
+// subscriptionKey identifies a subscription: a resource, and the session that subscribed.
 // one of the SDK's sessions for each request.
-type subscription struct {
+type subscriptionKey struct {
 	session *mcp.ServerSession
 	uri     string
 }
 
-// holding is the state of a subscription.
-type holding struct {
+// subscription is the state of one.
+type subscription struct {
 	Resource
 	// lifecycle is the alert's, of a subscription to one alert.
 	lifecycle history.Lifecycle
-	// ended is closed once the listen that holds it has returned; it is nil for
+	// ended is closed once the listen of the subscription has returned; it is nil for
 	// resources/subscribe.
 	ended chan struct{}
 }
@@ -70,45 +71,45 @@ type holding struct {
 // New returns updates without subscriptions.
 func New(cfg Config) *Updates {
 	return &Updates{
-		cfg: cfg, held: map[subscription]*holding{}, due: map[string]struct{}{}, changed: make(chan struct{}, 1),
+		cfg: cfg, subscriptions: map[subscriptionKey]*subscription{}, dirty: map[string]struct{}{}, wake: make(chan struct{}, 1),
 	}
 }
 
-// Serve sets the server whose sessions are notified, and the writer of unsolicited
+// Attach sets the server whose sessions are notified, and the writer of unsolicited
 // messages, which takes whole lines. It comes before the first subscription.
-func (u *Updates) Serve(s *mcp.Server, out io.Writer) {
+func (u *Updates) Attach(s *mcp.Server, out io.Writer) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.server, u.out = s, out
 }
 
-// Note marks the resources that an alert changes. It never blocks.
-func (u *Updates) Note(a alert.Alert) {
+// MarkChanged marks the resources that an alert changes. It never blocks.
+func (u *Updates) MarkChanged(a alert.Alert) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for key, h := range u.held {
-		if h.changedBy(a) {
-			u.due[key.uri] = struct{}{}
+	for key, sub := range u.subscriptions {
+		if sub.changedBy(a) {
+			u.dirty[key.uri] = struct{}{}
 		}
 	}
-	if len(u.due) == 0 {
+	if len(u.dirty) == 0 {
 		return
 	}
 	select {
-	case u.changed <- struct{}{}:
+	case u.wake <- struct{}{}:
 	default: // it was signalled already
 	}
 }
 
 // changedBy reports whether the alert changes the resource.
-func (h *holding) changedBy(a alert.Alert) bool {
-	switch h.Kind {
+func (sub *subscription) changedBy(a alert.Alert) bool {
+	switch sub.Kind {
 	case KindAlerts:
 		return true
 	case KindCI:
 		return a.Category == alert.CI
 	default:
-		return h.lifecycle.Add(a)
+		return sub.lifecycle.Add(a)
 	}
 }
 
@@ -118,9 +119,9 @@ func (u *Updates) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-u.changed:
+		case <-u.wake:
 		}
-		for _, up := range u.take() {
+		for _, up := range u.takeDirty() {
 			u.send(ctx, up)
 		}
 		select {
@@ -137,24 +138,24 @@ type update struct {
 	subscribed, listened bool
 }
 
-// take empties the set of changed resources, the lists first.
-func (u *Updates) take() []update {
+// takeDirty empties the set of changed resources, the lists first.
+func (u *Updates) takeDirty() []update {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	updates := map[string]update{}
-	for key, h := range u.held {
-		if _, due := u.due[key.uri]; due {
+	for key, sub := range u.subscriptions {
+		if _, due := u.dirty[key.uri]; due {
 			up := updates[key.uri]
-			up.uri, up.subscribed, up.listened = key.uri, up.subscribed || h.ended == nil, up.listened || h.ended != nil
+			up.uri, up.subscribed, up.listened = key.uri, up.subscribed || sub.ended == nil, up.listened || sub.ended != nil
 			updates[key.uri] = up
 		}
 	}
-	clear(u.due)
+	clear(u.dirty)
 	all := make([]update, 0, len(updates))
 	for _, up := range updates {
 		all = append(all, up)
 	}
-	slices.SortFunc(all, func(a, b update) int { return compare(a.uri, b.uri) })
+	slices.SortFunc(all, func(a, b update) int { return compareURIs(a.uri, b.uri) })
 	return all
 }
 

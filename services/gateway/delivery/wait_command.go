@@ -45,7 +45,7 @@ func WaitForAlert(ctx context.Context, cfg WaitConfig) (block string, err error)
 	cfg.Bus.Name, cfg.Bus.Role, cfg.Bus.Logger = "tocsin wait", bus.RoleGateway, cfg.Logger
 	life := lifetime.New(ctx)
 	client := busclient.New(cfg.Bus, log)
-	c := New(Config{Bus: client, Life: life, Shows: cfg.Namespaces.ShowsAlert, Mask: redact.New(), Logger: log})
+	c := New(Config{Bus: client, Life: life, Visible: cfg.Namespaces.ShowsAlert, Mask: redact.New(), Logger: log})
 	c.Identify(cfg.Inbox)
 	var parts errgroup.Group
 	parts.Go(c.Run)
