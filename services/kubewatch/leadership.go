@@ -36,19 +36,19 @@ const (
 // leadership is the time in which this kubewatch is the active one of a cluster.
 type leadership struct {
 	*clusterWatch
-	session *bus.Session
-	clean   convert.Converter
+	session   *bus.Session
+	converter convert.Converter
 	// checkpoints stores checkpoints; start is the one that was stored last.
 	checkpoints *checkpoint.Store
 	start       checkpoint.Checkpoint
-	// stream is when the stream KUBERNETES was created.
-	stream time.Time
-	// published are the ids of the messages after the checkpoint.
-	published map[string]struct{}
-	uid       string
-	// keptSince is the age of the oldest message of the stream, publishedUntil when the
+	// streamCreated is when the stream KUBERNETES was created.
+	streamCreated time.Time
+	// publishedIDs are the ids of the messages after the checkpoint.
+	publishedIDs map[string]struct{}
+	uid          string
+	// streamSince is the age of the oldest message of the stream, publishedUntil when the
 	// cluster was last published.
-	keptSince, publishedUntil time.Time
+	streamSince, publishedUntil time.Time
 
 	box       *outbox.Box
 	watermark chan outbox.Watermark // newest one that is not saved yet
@@ -61,7 +61,7 @@ type leadership struct {
 // the checkpoint. After any error a new leadership resumes from the checkpoint.
 func (w *clusterWatch) lead(ctx context.Context, s *bus.Session, publisher *bus.Publisher) error {
 	l := &leadership{
-		clusterWatch: w, session: s, clean: convert.New(redact.New()), published: map[string]struct{}{},
+		clusterWatch: w, session: s, converter: convert.New(redact.New()), publishedIDs: map[string]struct{}{},
 		watermark: make(chan outbox.Watermark, 1), health: make(chan feed.Health), steps: make(chan feed.Step, 64),
 	}
 	last, status, err := l.readPublished(ctx)
@@ -69,7 +69,7 @@ func (w *clusterWatch) lead(ctx context.Context, s *bus.Session, publisher *bus.
 		return err
 	}
 	l.box = outbox.New(outbox.Config{
-		Publisher: publisher, Sequence: last, Advanced: l.advance, Logger: w.log,
+		Publisher: publisher, Sequence: last, Advanced: l.queueWatermark, Logger: w.log,
 		Resent: func() { w.metrics.resent.WithLabelValues(w.name).Inc() },
 	})
 	accepting, stop := context.WithCancelCause(ctx)
@@ -123,22 +123,22 @@ func (l *leadership) readPublished(ctx context.Context) (last uint64, status kub
 	if err != nil {
 		return 0, status, err
 	}
-	l.stream = state.Created
+	l.streamCreated = state.Created
 	filter := bus.KubernetesFilter{Cluster: l.name}
 	if l.start.Version != "" {
 		err = l.session.ReadToEnd(ctx, bus.FollowConfig{
 			Stream: bus.StreamKubernetes, Subjects: []string{filter.Everything()}, HeadersOnly: true, Logger: l.log,
 			After: bus.Position{Seq: l.start.Sequence, Created: l.start.Stream}.InStream(state.Created),
 		}, func(m bus.Message) error {
-			l.published[m.Header.Get(jetstream.MsgIDHeader)] = struct{}{}
+			l.publishedIDs[m.Header.Get(jetstream.MsgIDHeader)] = struct{}{}
 			return nil
 		})
 		if err != nil {
 			return 0, status, fmt.Errorf("read what was published of the cluster: %w", err)
 		}
 	}
-	if l.keptSince = state.FirstTime; state.Messages == 0 {
-		l.keptSince = time.Now()
+	if l.streamSince = state.FirstTime; state.Messages == 0 {
+		l.streamSince = time.Now()
 	}
 	m, found, err := l.session.Newest(ctx, bus.StreamKubernetes, filter.Everything())
 	if err != nil {
@@ -158,8 +158,8 @@ func (l *leadership) readPublished(ctx context.Context) (last uint64, status kub
 	return state.Last, status, nil
 }
 
-// advance passes a watermark to saveCheckpoints. It replaces one that was not taken yet.
-func (l *leadership) advance(w outbox.Watermark) {
+// queueWatermark passes a watermark to saveCheckpoints. It replaces one that was not taken yet.
+func (l *leadership) queueWatermark(w outbox.Watermark) {
 	select {
 	case <-l.watermark:
 	default:
@@ -172,7 +172,7 @@ func (l *leadership) saveCheckpoints(ctx context.Context) error {
 	for w := range l.watermark {
 		for {
 			err := l.checkpoints.Save(ctx, checkpoint.Checkpoint{
-				ClusterUID: l.uid, Version: w.Version, Sequence: w.Sequence, Stream: l.stream, By: l.identity.ID,
+				ClusterUID: l.uid, Version: w.Version, Sequence: w.Sequence, Stream: l.streamCreated, By: l.identity.ID,
 			})
 			if errors.Is(err, checkpoint.ErrOvertaken) {
 				return err
@@ -185,14 +185,14 @@ func (l *leadership) saveCheckpoints(ctx context.Context) error {
 				return context.Cause(ctx)
 			}
 			l.log.Debug("cannot save the checkpoint; retrying", "error", err)
-			w = l.newest(w)
+			w = l.newerWatermark(w)
 		}
 	}
 	return nil
 }
 
-// newest returns the watermark that replaced w, or w.
-func (l *leadership) newest(w outbox.Watermark) outbox.Watermark {
+// newerWatermark returns the watermark that replaced w, or w.
+func (l *leadership) newerWatermark(w outbox.Watermark) outbox.Watermark {
 	select {
 	case newer, open := <-l.watermark:
 		if open {
@@ -218,7 +218,7 @@ func (l *leadership) publishStatus(ctx context.Context, published kube.Watch) er
 				l.log.Debug("a request to the cluster failed", "errors", h.Errors, "error", h.Err)
 			}
 			before := status.published
-			if !status.update(h, time.Now(), l.clean.Line) {
+			if !status.update(h, time.Now(), l.converter.Line) {
 				continue
 			}
 			now, began := status.published, status.published

@@ -27,13 +27,13 @@ const (
 	syncTimeout = 15 * time.Second
 	// statsEvery is how often the metrics of the tracker are updated.
 	statsEvery = time.Second
-	// objectWait is how long an event waits for the state of an unknown object: both of a
+	// maxObjectWait is how long an event waits for the state of an unknown object: both of a
 	// new object arrive at once, by two watches. Many events may involve objects that are
 	// gone or never existed, so the waits without success are limited to maxWaited; a
 	// tenth of the elapsed time (waitShare) is added to that budget.
-	objectWait = 500 * time.Millisecond
-	maxWaited  = 3 * time.Second
-	waitShare  = 10
+	maxObjectWait = 500 * time.Millisecond
+	waitBudget    = 3 * time.Second
+	waitShare     = 10
 	// updatesAhead is how many updates of objects may wait for the loop.
 	updatesAhead = 64
 )
@@ -90,7 +90,7 @@ func (l *leadership) newLoop(ctx context.Context) (*loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the published faults of the cluster: %w", err)
 	}
-	loop.tracker.Resume(l.keptSince, l.publishedUntil)
+	loop.tracker.Resume(l.streamSince, l.publishedUntil)
 	return loop, nil
 }
 
@@ -99,8 +99,8 @@ func (l *loop) run(ctx context.Context) error {
 	defer l.captures.Wait()
 	stats := time.NewTicker(statsEvery)
 	defer stats.Stop()
-	due := time.NewTimer(time.Hour)
-	defer due.Stop()
+	dueTimer := time.NewTimer(time.Hour)
+	defer dueTimer.Stop()
 	start := time.Now()
 	var steps <-chan feed.Step // nil until the objects are known
 	for {
@@ -108,9 +108,9 @@ func (l *loop) run(ctx context.Context) error {
 			steps = l.steps
 		}
 		if next := l.tracker.Next(); !next.IsZero() {
-			due.Reset(max(0, time.Until(next)))
+			dueTimer.Reset(max(0, time.Until(next)))
 		} else {
-			due.Stop()
+			dueTimer.Stop()
 		}
 		var err error
 		select {
@@ -122,7 +122,7 @@ func (l *loop) run(ctx context.Context) error {
 			err = l.update(ctx, u)
 		case c := <-l.captured:
 			err = l.publish(ctx, []fault.Finding{l.tracker.WithLogs(c.finding, c.logs)})
-		case <-due.C:
+		case <-dueTimer.C:
 			err = l.publish(ctx, l.tracker.Tick(time.Now()))
 		case <-stats.C:
 			l.updateStats()
@@ -148,10 +148,10 @@ func (l *loop) waitForObject(ctx context.Context, ref kube.Object) error {
 	}
 	now := time.Now()
 	l.waited, l.waitedAt = max(0, l.waited-now.Sub(l.waitedAt)/waitShare), now
-	if l.waited+objectWait > maxWaited {
+	if l.waited+maxObjectWait > waitBudget {
 		return nil
 	}
-	timer := time.NewTimer(objectWait)
+	timer := time.NewTimer(maxObjectWait)
 	defer timer.Stop()
 	for l.objects.IsPending(ref) {
 		select {
@@ -162,7 +162,7 @@ func (l *loop) waitForObject(ctx context.Context, ref kube.Object) error {
 				return err
 			}
 		case <-timer.C:
-			l.waited += objectWait
+			l.waited += maxObjectWait
 			return nil
 		}
 	}
@@ -175,13 +175,13 @@ func (l *loop) step(ctx context.Context, s feed.Step) error {
 	if s.Event == nil {
 		return l.box.Put(ctx, outbox.Item{Version: s.Version})
 	}
-	e := l.clean.Event(s.Event, nil)
+	e := l.converter.Event(s.Event, nil)
 	if err := l.waitForObject(ctx, e.InvolvedObject); err != nil {
 		return err
 	}
 	now := time.Now()
 	e.Labels = l.objects.Labels(e.InvolvedObject)
-	if l.seen.contains(eventKey{e.Namespace, e.Name, e.UID, e.ResourceVersion}, now) {
+	if l.seen.checkAndAdd(eventKey{e.Namespace, e.Name, e.UID, e.ResourceVersion}, now) {
 		l.metrics.duplicates.WithLabelValues(l.name).Inc()
 		return l.box.Put(ctx, outbox.Item{Version: s.Version})
 	}
@@ -208,8 +208,8 @@ func (l *loop) step(ctx context.Context, s feed.Step) error {
 // published before this leadership.
 func (l *loop) eventItem(e *kube.Event) (outbox.Item, error) {
 	id := eventID(l.uid, e)
-	if _, ok := l.published[id]; ok {
-		delete(l.published, id)
+	if _, ok := l.publishedIDs[id]; ok {
+		delete(l.publishedIDs, id)
 		l.metrics.duplicates.WithLabelValues(l.name).Inc()
 		return outbox.Item{}, nil
 	}

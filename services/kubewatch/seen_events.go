@@ -17,9 +17,9 @@ func newSeenEvents[K comparable](window time.Duration, limit int) *seenEvents[K]
 	return &seenEvents[K]{window: window, last: make(map[K]time.Time), order: make([]K, 0, limit)}
 }
 
-// contains reports whether a key was seen within the window before now, and remembers a
+// checkAndAdd reports whether a key was seen within the window before now, and remembers a
 // new one. A key that is seen again is not remembered for longer.
-func (s *seenEvents[K]) contains(key K, now time.Time) bool {
+func (s *seenEvents[K]) checkAndAdd(key K, now time.Time) bool {
 	if at, known := s.last[key]; known {
 		if now.Sub(at) < s.window {
 			return true

@@ -26,7 +26,7 @@ func TestSeenEvents(t *testing.T) {
 		{"a", 6, false},
 		{"b", 6, false}, // forgotten for a
 	} {
-		if got := s.contains(step.key, start.Add(time.Duration(step.at*float64(time.Second)))); got != step.want {
+		if got := s.checkAndAdd(step.key, start.Add(time.Duration(step.at*float64(time.Second)))); got != step.want {
 			t.Errorf("step %d: contains(%s) at %v s = %t, want %t", i, step.key, step.at, got, step.want)
 		}
 	}
@@ -44,7 +44,7 @@ func TestSeenEventsModel(t *testing.T) {
 			key := rapid.IntRange(1, limit).Draw(t, "key") // at most limit different keys
 			at, known := model[key]
 			want := known && now.Sub(at) < time.Second
-			if got := s.contains(key, now); got != want {
+			if got := s.checkAndAdd(key, now); got != want {
 				t.Fatalf("contains(%d) = %t, want %t", key, got, want)
 			}
 			if !want {

@@ -333,7 +333,7 @@ func (d *doctor) notices(context.Context) []finding {
 	if err := d.notify.Validate(); err != nil {
 		return []finding{failed("notices", err.Error(), "correct it where it is set: a gateway does not start with it")}
 	}
-	if !d.notify.Any() {
+	if !d.notify.HasSink() {
 		return nil
 	}
 	var to []string

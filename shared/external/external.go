@@ -124,9 +124,9 @@ func (a *Alert) Validate() error {
 		return &FieldError{"labels", fmt.Sprintf("must be at most %d", MaxLabels)}
 	case len(a.GroupBy) > MaxLabels:
 		return &FieldError{"group_by", fmt.Sprintf("must be at most %d", MaxLabels)}
-	case !writable(a.StartsAt):
+	case !isRepresentable(a.StartsAt):
 		return &FieldError{"starts_at", "must be in the years 1 to 9999"}
-	case !writable(a.EndsAt):
+	case !isRepresentable(a.EndsAt):
 		return &FieldError{"ends_at", "must be in the years 1 to 9999"}
 	case a.Omitted < 0:
 		return &FieldError{"omitted", "must not be negative"}
@@ -167,8 +167,8 @@ func IsKey(s string) bool {
 	return true
 }
 
-// writable reports whether RFC 3339 can represent a time, in UTC.
-func writable(t time.Time) bool {
+// isRepresentable reports whether RFC 3339 can represent a time, in UTC.
+func isRepresentable(t time.Time) bool {
 	y := t.UTC().Year()
 	return y >= 1 && y <= 9999
 }

@@ -6,13 +6,13 @@ import "strings"
 // letter case: a reader would take the sender's events for those of Tocsin.
 const ReservedApp = "tocsin"
 
-// unseen removes the characters that are allowed in outside text and invisible in a name: the
-// joiners and the Braille blank.
-var unseen = strings.NewReplacer("\u200c", "", "\u200d", "", "\u2800", "")
+// invisibleChars removes the characters that sanitizing allows and that are invisible in a
+// name: the joiners and the Braille blank.
+var invisibleChars = strings.NewReplacer("\u200c", "", "\u200d", "", "\u2800", "")
 
 // IsReserved reports whether a sender's app is, or looks like, the reserved one.
 func IsReserved(app string) bool {
-	return strings.EqualFold(strings.TrimSpace(unseen.Replace(app)), ReservedApp)
+	return strings.EqualFold(strings.TrimSpace(invisibleChars.Replace(app)), ReservedApp)
 }
 
 // SenderApp returns the app under which something from outside is stored: its own name,

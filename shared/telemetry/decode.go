@@ -47,8 +47,8 @@ func (e *FieldError) Error() string {
 }
 
 // Decode decodes and validates the events of a body. One invalid event refuses all: the error is
-// a *[FieldError] where it is about an event, and another error where the body is not JSON of
-// that form.
+// a *[FieldError] if it is about an event, and another error if the body is not JSON of that
+// form.
 //
 // Unknown fields are ignored, and so are payloads of other kinds, which only have to be JSON. A
 // missing app is DefaultApp. The caller limits the size of the body, and with that the size
@@ -81,22 +81,24 @@ func isLines(data []byte) bool {
 func decodeOne(data []byte) ([]Event, error) {
 	r, events := newReader(data), make([]Event, 1)
 	if err := r.whole(&events[0], nil); err != nil {
-		return nil, located(err, 0, 0)
+		return nil, withLocation(err, 0, 0)
 	}
 	return events, nil
 }
 
-// Bounds of the capacity for events before the first is decoded: for small events, and at most
-// a fixed number.
+// The initial capacity for events is one for each smallEvent bytes of the body, at most
+// maxCapacity.
 const (
-	smallEvent = 128
-	maxRoom    = 128
+	smallEvent  = 128
+	maxCapacity = 128
 )
 
-func room(data []byte) []Event { return make([]Event, 0, min(len(data)/smallEvent+1, maxRoom)) }
+func newEvents(data []byte) []Event {
+	return make([]Event, 0, min(len(data)/smallEvent+1, maxCapacity))
+}
 
-// next appends a zero event, and returns it and the event before it, if any.
-func next(events []Event) (all []Event, e, before *Event) {
+// appendEvent appends a zero event, and returns it and the event before it, if any.
+func appendEvent(events []Event) (all []Event, e, before *Event) {
 	n := len(events)
 	events = append(events, Event{})
 	if n > 0 {
@@ -108,16 +110,16 @@ func next(events []Event) (all []Event, e, before *Event) {
 // decodeLines decodes one event per line. An object on two lines is invalid, and so are two
 // objects on one line.
 func decodeLines(data []byte) ([]Event, error) {
-	events, r := room(data), newReader(nil)
+	events, r := newEvents(data), newReader(nil)
 	for line := range bytes.Lines(data) {
 		if line = bytes.Trim(line, space); len(line) == 0 {
 			continue
 		}
 		r.reset(line)
 		var e, before *Event
-		events, e, before = next(events)
+		events, e, before = appendEvent(events)
 		if err := r.whole(e, before); err != nil {
-			return nil, located(err, len(events)-1, 0)
+			return nil, withLocation(err, len(events)-1, 0)
 		}
 	}
 	return events, nil
@@ -125,23 +127,23 @@ func decodeLines(data []byte) ([]Event, error) {
 
 // decodeArray decodes an array of events and validates each.
 func decodeArray(data []byte, check func(*Event) *FieldError) ([]Event, error) {
-	events, r := room(data), newReader(data)
+	events, r := newEvents(data), newReader(data)
 	if err := r.begin('[', ""); err != nil {
-		return nil, located(err, 0, 1)
+		return nil, withLocation(err, 0, 1)
 	}
 	for r.dec.PeekKind() != ']' {
 		var e, before *Event
-		events, e, before = next(events)
+		events, e, before = appendEvent(events)
 		err := r.event(e, before)
 		if err == nil {
-			err = failed(check(e))
+			err = asError(check(e))
 		}
 		if err != nil {
-			return nil, located(err, len(events)-1, 1)
+			return nil, withLocation(err, len(events)-1, 1)
 		}
 	}
 	if _, err := r.dec.ReadToken(); err != nil {
-		return nil, located(err, len(events), 1)
+		return nil, withLocation(err, len(events), 1)
 	}
 	if !r.ended() {
 		return nil, errors.New("malformed JSON: something stands behind the array")
@@ -149,9 +151,9 @@ func decodeArray(data []byte, check func(*Event) *FieldError) ([]Event, error) {
 	return events, nil
 }
 
-// located adds to an error which event of a body it is about. The first depth tokens of the
-// decoder's pointer locate the event.
-func located(err error, index, depth int) error {
+// withLocation returns an error with the index of its event and the path of its field. The
+// first depth tokens of the decoder's pointer locate the event and are removed.
+func withLocation(err error, index, depth int) error {
 	var field *FieldError
 	if errors.As(err, &field) {
 		field.Index = index
@@ -169,7 +171,8 @@ func located(err error, index, depth int) error {
 	}
 }
 
-// withoutPointer returns the decoder's message without its pointer, which is printed before it.
+// withoutPointer returns the decoder's message without its pointer: the path of the field
+// precedes it.
 func withoutPointer(err *jsontext.SyntacticError) string {
 	if err.Err != nil {
 		return strings.TrimPrefix(err.Err.Error(), "jsontext: ")

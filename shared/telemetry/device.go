@@ -18,7 +18,7 @@ func Devices() []Device { return []Device{DeviceMobile, DeviceTablet, DeviceDesk
 
 var devices = Devices()
 
-// DeviceOf returns the class with a name, or none.
+// DeviceOf returns the class with a name, or "".
 func DeviceOf(name string) Device {
 	for _, d := range devices {
 		if string(d) == name {

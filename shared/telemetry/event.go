@@ -39,7 +39,7 @@ type Event struct {
 	Session string `json:"session,omitempty"`
 	// Release is the running version, deploy or commit of the app.
 	Release string `json:"release,omitempty"`
-	// Time is the sender's clock and only shown; rules use the time of arrival.
+	// Time is by the sender's clock and only displayed; rules use the time of arrival.
 	Time time.Time `json:"time,omitzero"`
 	// URL is the page on which it happened.
 	URL string `json:"url,omitempty"`
@@ -67,7 +67,7 @@ const (
 // Log is a line that an app or a page wrote.
 type Log struct {
 	Level Level `json:"level"`
-	// Message may be empty, as console.log("") has it.
+	// Message may be empty, as in console.log("").
 	Message string `json:"message"`
 	Stack   string `json:"stack,omitempty"`
 	// Source is file:line:col.
@@ -76,7 +76,7 @@ type Log struct {
 	Fingerprint Fingerprint `json:"fingerprint,omitempty"`
 	Args        []any       `json:"args,omitempty"`
 
-	// noMessage means that the message is missing and not empty, for Validate.
+	// noMessage is set if the message is absent, as opposed to empty, for Validate.
 	noMessage bool
 }
 

@@ -47,7 +47,7 @@ func (r *reader) fingerprintParts() (Fingerprint, error) {
 		return nil, err
 	}
 	var parts []string
-	other := false
+	hasOther := false
 	for r.dec.PeekKind() != ']' {
 		var err error
 		var part string
@@ -55,13 +55,13 @@ func (r *reader) fingerprintParts() (Fingerprint, error) {
 			part, err = r.text("", "")
 			parts = append(parts, part)
 		} else { // beyond the bound, or no text
-			other, err = true, r.dec.SkipValue()
+			hasOther, err = true, r.dec.SkipValue()
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	if _, err := r.dec.ReadToken(); err != nil || other {
+	if _, err := r.dec.ReadToken(); err != nil || hasOther {
 		return nil, err
 	}
 	return NewFingerprint(parts...), nil

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// payload reads the payload of e's kind; null is none. Log lines and requests
-// are most of what comes, so they are read by hand.
+// payload reads the payload of e's kind; null counts as missing. Most events are log lines and
+// requests, so those are read without reflection.
 func (r *reader) payload(e, before *Event) error {
 	if r.dec.PeekKind() == 'n' {
 		return r.dec.SkipValue()
@@ -28,7 +28,7 @@ func (r *reader) payload(e, before *Event) error {
 		return r.value("circuit", &e.Circuit)
 	case KindSecurity:
 		return r.value("security", &e.Security)
-	default: // a kind that is none, and refused for that
+	default: // an unknown kind, which Validate refuses
 		return r.dec.SkipValue()
 	}
 }
@@ -71,8 +71,7 @@ func (r *reader) log(l, before *Log) error {
 	}
 }
 
-// Marks of a status while it is validated: a missing one is an error, and 0 is
-// not.
+// Values of Network.Status for Validate: 0 is a valid status.
 const (
 	statusMissing = math.MinInt
 	statusWrong   = -1
@@ -118,7 +117,7 @@ func (r *reader) network(n, before *Network) error {
 	}
 }
 
-// status reads a whole number however it is written: 200.0 is one.
+// status reads a status. A whole number may be written as 200.0.
 func (r *reader) status() (int, error) {
 	f, there, err := r.number("network.status")
 	switch {
@@ -133,10 +132,10 @@ func (r *reader) status() (int, error) {
 	}
 }
 
-// headers reads headers in the forms that Node and fetch have them in: an object
-// of strings or of arrays of strings, an array of [name, value] pairs, or one of
-// names and values by turns, as Node's rawHeaders. Numbers and booleans are taken as they stand: apps set Content-Length so. The values of
-// one name are joined with a comma, as HTTP does.
+// headers reads headers in the forms of Node and fetch: an object of strings or of arrays of
+// strings, an array of [name, value] pairs, or an array of alternating names and values, as
+// Node's rawHeaders. Numbers and booleans are accepted too: apps set Content-Length so. The
+// values of one name are joined with a comma, as in HTTP.
 func (r *reader) headers(field string) (map[string]string, error) {
 	switch r.dec.PeekKind() {
 	case 'n':
@@ -163,7 +162,7 @@ func (r *reader) headers(field string) (map[string]string, error) {
 	}
 }
 
-// headerPairs reads an array of [name, value] pairs, or of names and values by turns.
+// headerPairs reads an array of [name, value] pairs, or of alternating names and values.
 func (r *reader) headerPairs(field string) (map[string]string, error) {
 	if _, err := r.dec.ReadToken(); err != nil {
 		return nil, err
@@ -209,15 +208,15 @@ func (r *reader) headerPairs(field string) (map[string]string, error) {
 	return headers, err
 }
 
-// refuse reports that the next value is none that the field takes, or that it is
-// not JSON.
+// refuse returns the error for a next value that the field does not accept, or that is not
+// JSON.
 func (r *reader) refuse(field string) error {
 	if r.dec.PeekKind() != ']' {
 		if err := r.dec.SkipValue(); err != nil {
 			return err
 		}
 	}
-	return wrong(field, "must be "+wanted(field))
+	return invalidField(field, "must be "+wanted(field))
 }
 
 // headerValue reads the value of one header, or all values in an array.
@@ -240,7 +239,7 @@ func (r *reader) headerValue(field string) (string, error) {
 	return strings.Join(values, separator), err
 }
 
-// separator joins the values of one header, as RFC 9110 has it.
+// separator joins the values of one header (RFC 9110, section 5.2).
 const separator = ", "
 
 // scalar reads a string, a number or a boolean; null is an empty string.

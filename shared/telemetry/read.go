@@ -14,9 +14,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// reader reads events token by token. It decides by the kind which payload is
-// looked at, and is faster than finding out at run time what an Event looks
-// like. Its errors are a *FieldError without an index, or the decoder's.
+// reader decodes events token by token, which is faster than reflection, and skips payloads
+// of other kinds. Its errors are a *FieldError without an index, or the decoder's.
 type reader struct {
 	dec  *jsontext.Decoder
 	src  bytes.Buffer
@@ -31,7 +30,7 @@ func newReader(data []byte) *reader {
 
 func (r *reader) reset(data []byte) {
 	r.data, r.src = data, *bytes.NewBuffer(data)
-	r.dec.Reset(&r.src, lenient) // it reads a Buffer's bytes where they are
+	r.dec.Reset(&r.src, lenient) // the decoder does not copy a Buffer's bytes
 }
 
 // whole reads and validates the only event of a text.
@@ -40,25 +39,25 @@ func (r *reader) whole(e, before *Event) error {
 		return err
 	}
 	if !r.ended() {
-		return wrong("", "is followed by something: send an array of events, or one a line as application/x-ndjson")
+		return invalidField("", "is followed by something: send an array of events, or one a line as application/x-ndjson")
 	}
-	return failed(e.Validate())
+	return asError(e.Validate())
 }
 
-// ended says whether nothing is left.
+// ended reports whether nothing is left.
 func (r *reader) ended() bool {
 	_, err := r.dec.ReadToken()
 	return errors.Is(err, io.EOF)
 }
 
-// early is a payload that came before the kind.
+// early is a payload that came before the kind of its event.
 type early struct {
 	name string
 	raw  []byte
 }
 
-// event reads one event. The event before it, or nil, lends its texts: in a
-// batch most envelopes are alike.
+// event reads one event. Texts that equal those of the event before it, which may be nil, share
+// their memory: most events of a batch have the same app, session and page.
 func (r *reader) event(e, before *Event) error {
 	if before == nil {
 		before = &Event{}
@@ -83,7 +82,7 @@ func (r *reader) event(e, before *Event) error {
 		case "session":
 			e.Session, err = r.text("session", before.Session)
 		case "release":
-			e.Release, err = r.maybeText("release", before.Release)
+			e.Release, err = r.optionalText("release", before.Release)
 		case "url":
 			e.URL, err = r.text("url", before.URL)
 		case "time":
@@ -139,11 +138,11 @@ func (r *reader) begin(delim jsontext.Kind, field string) error {
 	if err := r.dec.SkipValue(); err != nil {
 		return err
 	}
-	return wrong(field, "must be "+wanted(field))
+	return invalidField(field, "must be "+wanted(field))
 }
 
-// name reads the name of the next member, or the end of the object. The name is
-// good until the next read.
+// name reads the name of the next member; more is false at the end of the object. The name is
+// valid until the next read.
 func (r *reader) name() (name []byte, more bool, err error) {
 	if r.dec.PeekKind() == '}' {
 		_, err := r.dec.ReadToken()
@@ -160,15 +159,15 @@ func (r *reader) name() (name []byte, more bool, err error) {
 	return name, true, nil
 }
 
-// raw reads any value. It stays good: it is part of the text that is read.
+// raw reads any value. The result remains valid: it is part of the data that is read.
 func (r *reader) raw() ([]byte, error) {
 	v, err := r.dec.ReadValue()
 	end := r.dec.InputOffset()
 	return r.data[end-int64(len(v)) : end], err
 }
 
-// text reads a string; null is none. It gives like itself where that is the
-// same.
+// text reads a string; null is read as "". If the string equals like, it returns like and
+// allocates nothing.
 func (r *reader) text(field, like string) (string, error) {
 	v, err := r.dec.ReadValue()
 	if err != nil {
@@ -177,9 +176,9 @@ func (r *reader) text(field, like string) (string, error) {
 	return stringOf(field, v, like)
 }
 
-// maybeText is text where there is one, and skips everything else: the name came
-// late, so there are senders who mean something of their own by it.
-func (r *reader) maybeText(field, like string) (string, error) {
+// optionalText is text, but returns "" for any other value than a string. It is for fields that
+// were added later: some senders use these names for something else.
+func (r *reader) optionalText(field, like string) (string, error) {
 	if r.dec.PeekKind() == '"' {
 		return r.text(field, like)
 	}
@@ -193,11 +192,11 @@ func stringOf(field string, v jsontext.Value, like string) (string, error) {
 	case '"':
 		return unquoted(v, like), nil
 	default:
-		return "", wrong(field, "must be "+wanted(field))
+		return "", invalidField(field, "must be "+wanted(field))
 	}
 }
 
-// unquoted is what a JSON string says. Bytes that are no text become U+FFFD.
+// unquoted returns the text of a JSON string. Invalid UTF-8 becomes U+FFFD.
 func unquoted(v jsontext.Value, like string) string {
 	if inner := v[1 : len(v)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		switch {
@@ -207,23 +206,23 @@ func unquoted(v jsontext.Value, like string) string {
 			return string(inner)
 		}
 	}
-	text, _ := jsontext.AppendUnquote(nil, v) // the decoder has checked it, but for such bytes
+	text, _ := jsontext.AppendUnquote(nil, v) // the decoder has checked it, except for invalid UTF-8
 	return string(text)
 }
 
-// time reads an RFC 3339 time; null is none.
+// time reads an RFC 3339 time; null is the zero time.
 func (r *reader) time(field string) (t time.Time, err error) {
 	if r.dec.PeekKind() == 'n' {
 		return t, r.dec.SkipValue()
 	}
 	text, err := r.text(field, "")
 	if err == nil && t.UnmarshalText([]byte(text)) != nil {
-		err = wrong(field, "must be "+wanted(field))
+		err = invalidField(field, "must be "+wanted(field))
 	}
 	return t, err
 }
 
-// number reads a number; null is none.
+// number reads a number. there is false for null.
 func (r *reader) number(field string) (n float64, there bool, err error) {
 	v, err := r.dec.ReadValue()
 	switch {
@@ -232,19 +231,19 @@ func (r *reader) number(field string) (n float64, there bool, err error) {
 	case v.Kind() == 'n':
 		return 0, false, nil
 	case v.Kind() != '0':
-		return 0, false, wrong(field, "must be "+wanted(field))
+		return 0, false, invalidField(field, "must be "+wanted(field))
 	}
 	n, err = strconv.ParseFloat(string(v), 64)
 	if err != nil {
-		return 0, false, wrong(field, "must be "+wanted(field)+largest)
+		return 0, false, invalidField(field, "must be "+wanted(field)+largest)
 	}
 	return n, true, nil
 }
 
-// largest ends the refusal of a number that is one, but too large.
+// largest is added to the error for a number that is too large.
 const largest = ", no larger than 1.8e308"
 
-// value reads a value that is small or rare, by the type of what it goes into.
+// value decodes a value by reflection. It is for values that are small or rare.
 func (r *reader) value(field string, into any) error {
 	v, err := r.dec.ReadValue()
 	if err != nil {
@@ -262,10 +261,10 @@ func (r *reader) value(field string, into any) error {
 	if errors.Is(err, strconv.ErrRange) {
 		reason += largest
 	}
-	return wrong(field, reason)
+	return invalidField(field, reason)
 }
 
-// wanted says which type a field has.
+// wanted returns the description of a field's type, for errors.
 func wanted(field string) string {
 	if field == "" {
 		return "a JSON object"
@@ -275,17 +274,17 @@ func wanted(field string) string {
 	}
 	switch {
 	case strings.HasPrefix(field, "log.args."):
-		return "a number" // nothing else in there is refused
+		return "a number" // only numbers that are too large are refused there
 	case strings.HasPrefix(field, "network.request_headers."), strings.HasPrefix(field, "network.response_headers."):
 		return "a string, a number, a boolean or an array of these"
 	}
 	return "a string"
 }
 
-// headerForms says which forms headers have.
+// headerForms describes the allowed forms of headers.
 const headerForms = "an object of strings, numbers, booleans and arrays of these, an array of [name, value] pairs, or an array of names and values by turns"
 
-// types names the types of the fields that are no strings.
+// types describes the types of the fields that are not strings.
 var types = map[string]string{
 	"time":                     "an RFC 3339 time such as 2026-01-28T14:30:00.000Z",
 	"log":                      "an object",

@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// maxStatus is the highest status: three digits, as HTTP has them (RFC 9110,
+// maxStatus is the highest status: three digits, as in HTTP (RFC 9110,
 // section 15). Some servers use those above 599.
 const maxStatus = 999
 
-// Validate says what of an event is not allowed. It returns a *FieldError of
-// index 0, or nil.
+// Validate returns a *FieldError of index 0 for the first invalid field, or nil.
 func (e *Event) Validate() *FieldError {
 	if !slices.Contains(kinds, e.Kind) {
-		return wrong("kind", "must be one of "+list(kinds))
+		return invalidField("kind", "must be one of "+joinNames(kinds))
 	}
 	switch e.Kind {
 	case KindLog:
@@ -34,24 +33,24 @@ func (e *Event) Validate() *FieldError {
 	}
 }
 
-func wrong(field, reason string) *FieldError { return &FieldError{Field: field, Reason: reason} }
+func invalidField(field, reason string) *FieldError { return &FieldError{Field: field, Reason: reason} }
 
-func missing(k Kind) *FieldError {
-	return wrong(string(k), "is required for an event of kind "+string(k))
+func missingPayload(k Kind) *FieldError {
+	return invalidField(string(k), "is required for an event of kind "+string(k))
 }
 
-// failed is e as an error: a nil *FieldError is not a nil error.
-func failed(e *FieldError) error {
+// asError returns e as an error: a nil *FieldError in an error is not nil.
+func asError(e *FieldError) error {
 	if e == nil {
 		return nil
 	}
 	return e
 }
 
-// required refuses an empty text too: a name that is empty names nothing.
+// required returns an error for an absent or empty text.
 func required(field, value string) *FieldError {
 	if value == "" {
-		return wrong(field, "is required")
+		return invalidField(field, "is required")
 	}
 	return nil
 }
@@ -60,10 +59,10 @@ func oneOf[T ~string](field string, value T, allowed ...T) *FieldError {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return wrong(field, "must be one of "+list(allowed))
+	return invalidField(field, "must be one of "+joinNames(allowed))
 }
 
-func list[T ~string](values []T) string {
+func joinNames[T ~string](values []T) string {
 	words := make([]string, len(values))
 	for i, v := range values {
 		words[i] = string(v)
@@ -71,8 +70,8 @@ func list[T ~string](values []T) string {
 	return strings.Join(words, ", ")
 }
 
-// first is the first error.
-func first(errs ...*FieldError) *FieldError {
+// firstError returns the first error that is not nil.
+func firstError(errs ...*FieldError) *FieldError {
 	for _, e := range errs {
 		if e != nil {
 			return e
@@ -81,12 +80,12 @@ func first(errs ...*FieldError) *FieldError {
 	return nil
 }
 
-// finite says whether JSON has the number: what decoders reckon may be beyond.
+// finite reports whether JSON can represent a number. What decoders compute may be infinite.
 func finite(v float64) bool { return !math.IsInf(v, 0) && !math.IsNaN(v) }
 
 func (l *Log) validate() *FieldError {
 	if l == nil {
-		return missing(KindLog)
+		return missingPayload(KindLog)
 	}
 	if e := oneOf("log.level", l.Level, LevelDebug, LevelInfo, LevelWarn, LevelError); e != nil {
 		return e
@@ -99,27 +98,27 @@ func (l *Log) validate() *FieldError {
 
 func (n *Network) validate() *FieldError {
 	if n == nil {
-		return missing(KindNetwork)
+		return missingPayload(KindNetwork)
 	}
-	if e := first(required("network.method", n.Method), required("network.url", n.URL)); e != nil {
+	if e := firstError(required("network.method", n.Method), required("network.url", n.URL)); e != nil {
 		return e
 	}
 	switch {
 	case n.Status == statusMissing:
-		return wrong("network.status", "is required: "+types["network.status"]+", 0 for a request that failed")
+		return invalidField("network.status", "is required: "+types["network.status"]+", 0 for a request that failed")
 	case n.Status < 0 || n.Status > maxStatus:
-		return wrong("network.status", "must be "+types["network.status"])
+		return invalidField("network.status", "must be "+types["network.status"])
 	case n.DurationMS < 0:
-		return wrong("network.duration_ms", "must not be negative")
+		return invalidField("network.duration_ms", "must not be negative")
 	case !finite(n.DurationMS):
-		return wrong("network.duration_ms", "must be a finite number")
+		return invalidField("network.duration_ms", "must be a finite number")
 	}
 	return nil
 }
 
 func (v *Vitals) validate() *FieldError {
 	if v == nil {
-		return missing(KindVitals)
+		return missingPayload(KindVitals)
 	}
 	measured := false
 	for _, m := range []struct {
@@ -131,23 +130,23 @@ func (v *Vitals) validate() *FieldError {
 		}
 		measured = true
 		if *m.value < 0 {
-			return wrong("vitals."+m.name, "must not be negative")
+			return invalidField("vitals."+m.name, "must not be negative")
 		}
 		if !finite(*m.value) {
-			return wrong("vitals."+m.name, "must be a finite number")
+			return invalidField("vitals."+m.name, "must be a finite number")
 		}
 	}
 	if !measured {
-		return wrong("vitals", "must have at least one of fcp_ms, lcp_ms, inp_ms, ttfb_ms, load_ms, cls")
+		return invalidField("vitals", "must have at least one of fcp_ms, lcp_ms, inp_ms, ttfb_ms, load_ms, cls")
 	}
 	return nil
 }
 
 func (a *Action) validate() *FieldError {
 	if a == nil {
-		return missing(KindAction)
+		return missingPayload(KindAction)
 	}
-	return first(
+	return firstError(
 		oneOf("action.type", a.Type, ActionClick, ActionInput, ActionSubmit, ActionNavigate),
 		required("action.target", a.Target),
 	)
@@ -156,20 +155,20 @@ func (a *Action) validate() *FieldError {
 func (m *Memory) validate() *FieldError {
 	switch {
 	case m == nil:
-		return missing(KindMemory)
+		return missingPayload(KindMemory)
 	case !(m.UsedBytes > 0) || !finite(m.UsedBytes):
-		return wrong("memory.used_bytes", "must be a positive number of bytes")
+		return invalidField("memory.used_bytes", "must be a positive number of bytes")
 	case !(m.LimitBytes > 0) || !finite(m.LimitBytes):
-		return wrong("memory.limit_bytes", "must be a positive number of bytes")
+		return invalidField("memory.limit_bytes", "must be a positive number of bytes")
 	}
 	return nil
 }
 
 func (c *Circuit) validate() *FieldError {
 	if c == nil {
-		return missing(KindCircuit)
+		return missingPayload(KindCircuit)
 	}
-	return first(
+	return firstError(
 		required("circuit.name", c.Name),
 		oneOf("circuit.state", c.State, CircuitClosed, CircuitHalfOpen, CircuitOpen),
 	)
@@ -177,7 +176,7 @@ func (c *Circuit) validate() *FieldError {
 
 func (s *Security) validate() *FieldError {
 	if s == nil {
-		return missing(KindSecurity)
+		return missingPayload(KindSecurity)
 	}
 	return required("security.type", s.Type)
 }

@@ -4,7 +4,7 @@
 // [Parse] and [Render] speak the agents' hook formats: JSON on stdin and stdout,
 // as the agents document it (testdata holds each format with its source). [Answer]
 // reads the client's inbox once, for a process that lives for milliseconds, and
-// decides what is worth saying at which moment. [Wait] blocks until an alert is
+// decides what to report at which moment. [Wait] blocks until an alert is
 // worth waking an idle agent. Alerts that they return count as delivered for the
 // client's gateway too.
 package hook
@@ -45,8 +45,8 @@ type Config struct {
 }
 
 // Answer returns the line that answers one call of a hook, or nil if there is nothing
-// to say. The alerts in it count as delivered. After an error, which comes soon, the
-// alerts stay pending; it is not worth an agent's attention.
+// to report. The alerts in it count as delivered. Errors are returned within the read
+// timeout and leave the alerts pending; callers need not report them to the agent.
 func Answer(ctx context.Context, cfg Config) (line []byte, err error) {
 	if cfg.Call.Moment == Other || cfg.Call.Moment == Stop && !cfg.BlockStop {
 		return nil, nil
@@ -101,35 +101,35 @@ func newResponder(ctx context.Context, cfg Config) (*responder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &responder{reader{bus: session, client: cfg.Inbox, mask: redact.New(), visible: cfg.Namespaces.ShowsAlert}, cfg}, nil
+	return &responder{reader{bus: session, client: cfg.Inbox, mask: redact.New(), isVisible: cfg.Namespaces.ShowsAlert}, cfg}, nil
 }
 
 // condition decides whether the pending alerts are worth delivering now.
 type condition func(p *pendingAlerts) bool
 
-func anyPending(p *pendingAlerts) bool { return p.box.Len() > 0 }
+func anyPending(p *pendingAlerts) bool { return p.inbox.Len() > 0 }
 
 func never(*pendingAlerts) bool { return false }
 
 // deliver reads the inbox and, if the condition holds, takes the pending alerts and
 // returns them as a block of at most maxBytes; else it returns "".
-func (r *responder) deliver(ctx context.Context, maxBytes int, worth condition) (string, error) {
+func (r *responder) deliver(ctx context.Context, maxBytes int, when condition) (string, error) {
 	p, err := r.read(ctx)
 	if err != nil {
 		return "", err
 	}
-	return r.deliverPending(ctx, p, maxBytes, worth)
+	return r.deliverPending(ctx, p, maxBytes, when)
 }
 
-func (r *responder) deliverPending(ctx context.Context, p *pendingAlerts, maxBytes int, worth condition) (string, error) {
-	if !worth(p) {
+func (r *responder) deliverPending(ctx context.Context, p *pendingAlerts, maxBytes int, when condition) (string, error) {
+	if !when(p) {
 		return "", nil
 	}
-	alerts, left, err := r.take(ctx, p)
+	alerts, omitted, err := r.claim(ctx, p)
 	if err != nil || len(alerts) == 0 {
 		return "", err
 	}
-	return truncate.Block(alerts, left, maxBytes)
+	return truncate.Block(alerts, omitted, maxBytes)
 }
 
 // onPrompt delivers the pending alerts and records that the user has sent a prompt, so
@@ -139,11 +139,11 @@ func (r *responder) onPrompt(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	worth := anyPending
+	when := anyPending
 	if !r.cfg.Call.CanAnswer() {
-		worth = never
+		when = never
 	}
-	text, err := r.deliverPending(ctx, p, truncate.MaxText, worth)
+	text, err := r.deliverPending(ctx, p, truncate.MaxText, when)
 	if err != nil {
 		return "", err
 	}

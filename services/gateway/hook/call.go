@@ -12,17 +12,17 @@ import (
 // MaxInput is the longest input that Parse accepts, in bytes.
 const MaxInput = 1 << 20
 
-// maxPath and maxSession bound a directory and a session id, in bytes. Longer ones
-// count as missing.
+// maxPath and maxSession bound a directory and a session id, in bytes. Longer ones are
+// ignored.
 const (
 	maxPath    = 4096
 	maxSession = 512
 )
 
-// Moment is a moment of an agent session at which the agent calls its hooks.
+// Moment is the point of an agent session at which the agent calls a hook.
 type Moment int
 
-// The moments. Nothing is answered at Other.
+// The moments. A call at Other gets no answer.
 const (
 	Other Moment = iota
 	// AfterTool is after a tool was used.

@@ -32,15 +32,15 @@ type reader struct {
 	// client is the key of the inbox.
 	client string
 	mask   *redact.Engine
-	// visible reports whether the client may see an alert.
-	visible func(alert.Alert) bool
+	// isVisible reports whether the client may see an alert.
+	isVisible func(alert.Alert) bool
 }
 
 // pendingAlerts are the alerts that were not delivered to a client yet.
 type pendingAlerts struct {
-	box *inbox.Inbox
-	// after is the position before the first alert that was read, last that of the
-	// last one.
+	inbox *inbox.Inbox
+	// after is the position before the first alert that was read, last the position of
+	// the last one.
 	after, last bus.Position
 	// delivered is the sequence up to which the client's alerts were delivered.
 	delivered uint64
@@ -68,7 +68,7 @@ func (r *reader) read(ctx context.Context) (*pendingAlerts, error) {
 	if err := both.Wait(); err != nil {
 		return nil, err
 	}
-	p := &pendingAlerts{box: inbox.New(), end: state.End()}
+	p := &pendingAlerts{inbox: inbox.New(), end: state.End()}
 	if found {
 		p.delivered = delivered.InStream(state.Created).Seq // in a recreated stream, nothing was delivered
 	}
@@ -79,23 +79,23 @@ func (r *reader) read(ctx context.Context) (*pendingAlerts, error) {
 	}
 	p.last = p.after
 	if state.Messages > 0 && p.after.Seq < state.Last {
-		if err := r.fill(ctx, p, found); err != nil {
+		if err := r.readAlerts(ctx, p, found); err != nil {
 			return nil, err
 		}
 	}
 	if !found {
-		return p, r.saveFirst(ctx, p)
+		return p, r.saveStart(ctx, p)
 	}
-	if p.box.Len() == 0 && p.last.Seq > p.delivered { // all of them are silenced, or no alerts
-		_, _, err := r.take(ctx, p)
+	if p.inbox.Len() == 0 && p.last.Seq > p.delivered { // all of them are silenced, or no alerts
+		_, _, err := r.claim(ctx, p)
 		return p, err
 	}
 	return p, nil
 }
 
-// fill reads the alerts after p.after. For a new client they begin
+// readAlerts adds the alerts after p.after to the inbox. For a new client they begin
 // [inbox.FirstLookback] ago.
-func (r *reader) fill(ctx context.Context, p *pendingAlerts, known bool) error {
+func (r *reader) readAlerts(ctx context.Context, p *pendingAlerts, known bool) error {
 	var before uint64
 	if known && p.after.Seq == p.delivered {
 		before = min(lookback, p.delivered)
@@ -139,9 +139,9 @@ func (r *reader) fill(ctx context.Context, p *pendingAlerts, known bool) error {
 		// A resolution ends acknowledgements. A gateway writes that to the bus.
 		silenced.Acks, _ = silenced.Acks.Apply(a)
 		if _, suppressed := silenced.Suppresses(a, now); suppressed {
-			p.box.Suppress(a)
+			p.inbox.Suppress(a)
 		} else {
-			p.box.Offer(a)
+			p.inbox.Offer(a)
 		}
 	}
 	return nil
@@ -156,36 +156,36 @@ func (r *reader) recordDelivered(p *pendingAlerts, msgs []bus.Message, silenced 
 		if !ok {
 			continue
 		}
-		p.box.RecordSeverity(a)
+		p.inbox.RecordSeverity(a)
 		if _, suppressed := silenced.Suppresses(a, now); !suppressed {
 			delivered = append(delivered, a)
 		}
 	}
-	p.box.RecordDelivered(delivered)
+	p.inbox.RecordDelivered(delivered)
 }
 
 // decode returns the alert of a message, masked and sanitized. ok is false if there is
 // none, or none that the client may see.
 func (r *reader) decode(m bus.Message) (a alert.Alert, ok bool) {
-	if json.Unmarshal(m.Data, &a) != nil || !r.visible(a) {
+	if json.Unmarshal(m.Data, &a) != nil || !r.isVisible(a) {
 		return a, false
 	}
 	a.Seq = m.Seq
 	return display.Alert(a, r.mask), true
 }
 
-// saveFirst saves where a new client's inbox begins, so that it keeps later alerts
-// however late the client asks again.
-func (r *reader) saveFirst(ctx context.Context, p *pendingAlerts) error {
+// saveStart saves the position at which a new client's inbox begins, so that no later
+// alert is lost, however late the client asks again.
+func (r *reader) saveStart(ctx context.Context, p *pendingAlerts) error {
 	p.delivered = p.after.Seq
 	_, err := inbox.Claim(ctx, r.bus, r.client, p.after)
 	return err
 }
 
-// take claims the alerts that were read and returns, as a digest, those that no other
-// reader claimed first. left counts the alerts that were not read or were evicted.
+// claim claims the alerts that were read and returns, as a digest, those that no other
+// reader claimed first. omitted counts the alerts that were not read or were evicted.
 // After an error the alerts may have been claimed; they remain in the history.
-func (r *reader) take(ctx context.Context, p *pendingAlerts) (alerts []alert.Alert, left int, err error) {
+func (r *reader) claim(ctx context.Context, p *pendingAlerts) (alerts []alert.Alert, omitted int, err error) {
 	// The bus has just answered, so the claim gets as much time as a gateway's.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inbox.ClaimTimeout)
 	defer cancel()
@@ -194,28 +194,28 @@ func (r *reader) take(ctx context.Context, p *pendingAlerts) (alerts []alert.Ale
 		return nil, 0, err
 	}
 	if before.SameStream(p.last) {
-		p.box.DiscardDelivered(before.Seq)
+		p.inbox.DiscardDelivered(before.Seq)
 		p.delivered = max(p.delivered, before.Seq)
 	}
 	if p.delivered >= p.last.Seq {
 		return nil, 0, nil
 	}
-	left = int(p.box.Evicted())
+	omitted = int(p.inbox.Evicted())
 	if p.delivered < p.after.Seq {
-		left += int(p.after.Seq - p.delivered)
+		omitted += int(p.after.Seq - p.delivered)
 	}
-	return openFirst(p.box.Take(p.last.Seq)), left, nil
+	return openFirst(p.inbox.Take(p.last.Seq)), omitted, nil
 }
 
-// openFirst moves resolved alerts and resolutions to the end, regardless of severity:
-// a block has no room for all.
+// openFirst moves resolved alerts and resolutions to the end, regardless of severity: a
+// block may not have room for all alerts.
 func openFirst(alerts []alert.Alert) []alert.Alert {
-	over := func(a alert.Alert) int {
+	rank := func(a alert.Alert) int {
 		if a.IsResolution() {
 			return 1
 		}
 		return 0
 	}
-	slices.SortStableFunc(alerts, func(a, b alert.Alert) int { return cmp.Compare(over(a), over(b)) })
+	slices.SortStableFunc(alerts, func(a, b alert.Alert) int { return cmp.Compare(rank(a), rank(b)) })
 	return alerts
 }

@@ -37,7 +37,7 @@ func (r *responder) onStop(ctx context.Context) (string, error) {
 	if known {
 		since = state.Prompt.InStream(p.end.Created).Seq
 	}
-	text, err := r.deliverPending(ctx, p, truncate.MaxText-len(newAlertLead), openSince(alert.Error, since))
+	text, err := r.deliverPending(ctx, p, truncate.MaxText-len(newAlertLead), hasOpenSince(alert.Error, since))
 	if text == "" || err != nil {
 		return "", err
 	}
@@ -62,12 +62,12 @@ func (r *responder) allowStop(ctx context.Context, state sessionState) error {
 	return r.updateState(ctx, func(s *sessionState) { s.StopBlocked = false })
 }
 
-// openSince is the condition that an alert of a severity or above came after a sequence
-// and is still open.
-func openSince(least alert.Severity, seq uint64) condition {
+// hasOpenSince returns the condition that an alert of a severity or above came after a
+// sequence and is still open.
+func hasOpenSince(minSeverity alert.Severity, seq uint64) condition {
 	return func(p *pendingAlerts) bool {
-		return slices.ContainsFunc(p.box.Pending(), func(a alert.Alert) bool {
-			return a.Severity.Rank() >= least.Rank() && a.Seq > seq && !a.IsResolution()
+		return slices.ContainsFunc(p.inbox.Pending(), func(a alert.Alert) bool {
+			return a.Severity.Rank() >= minSeverity.Rank() && a.Seq > seq && !a.IsResolution()
 		})
 	}
 }

@@ -28,7 +28,7 @@ func (r *responder) summary(ctx context.Context) (string, error) {
 	both.Go(func() error {
 		p, err := r.read(ctx)
 		if err == nil {
-			pending = p.box.Pending()
+			pending = p.inbox.Pending()
 		}
 		return err
 	})

@@ -50,7 +50,7 @@ func Wait(ctx context.Context, cfg WaitConfig) (text string, err error) {
 		return "", err
 	}
 	defer r.bus.Close()
-	w := &idleWait{responder: r, least: cfg.Severity, id: fmt.Sprintf("%d@%d", os.Getpid(), time.Now().UnixNano())}
+	w := &idleWait{responder: r, minSeverity: cfg.Severity, id: fmt.Sprintf("%d@%d", os.Getpid(), time.Now().UnixNano())}
 	text, err = w.run(ctx)
 	// A bus that is stopping may have no responders for a moment before it closes.
 	if ctx.Err() != nil || r.bus.Err() != nil || errors.Is(err, nats.ErrNoResponders) {
@@ -62,7 +62,7 @@ func Wait(ctx context.Context, cfg WaitConfig) (text string, err error) {
 // idleWait is one Wait of a session that has stopped.
 type idleWait struct {
 	*responder
-	least alert.Severity
+	minSeverity alert.Severity
 	// id distinguishes this wait from others of the session.
 	id string
 }
@@ -103,7 +103,7 @@ func (w *idleWait) run(ctx context.Context) (text string, err error) {
 			ended = true
 			return "", err
 		case <-check.C:
-			if current, err := w.current(ctx); err == nil && !current { // after an error, the next tick checks again
+			if current, err := w.isCurrent(ctx); err == nil && !current { // after an error, the next tick checks again
 				return "", nil
 			}
 		case <-arrived:
@@ -124,7 +124,7 @@ func (w *idleWait) run(ctx context.Context) (text string, err error) {
 	}
 }
 
-// register makes this wait the session's and returns the position of the newest alert.
+// register makes this wait the one of its session, and returns the position of the newest alert.
 func (w *idleWait) register(ctx context.Context) (end bus.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.readTimeout())
 	defer cancel()
@@ -145,7 +145,7 @@ func (w *idleWait) follow(ctx context.Context, after bus.Position, arrived chan<
 		Stream: bus.StreamAlerts, After: after, HeadersOnly: true, Logger: w.cfg.Logger,
 	}, func(m bus.Message) error {
 		severity := alert.Severity(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:])
-		if severity.Rank() >= w.least.Rank() {
+		if severity.Rank() >= w.minSeverity.Rank() {
 			select {
 			case arrived <- struct{}{}:
 			default: // one is signaled already
@@ -155,9 +155,9 @@ func (w *idleWait) follow(ctx context.Context, after bus.Position, arrived chan<
 	})
 }
 
-// current reports whether this wait is still the session's: the session neither
+// isCurrent reports whether this wait still serves the session: the session neither
 // continued nor ended, and started no other wait.
-func (w *idleWait) current(ctx context.Context) (bool, error) {
+func (w *idleWait) isCurrent(ctx context.Context) (bool, error) {
 	if w.cfg.Call.Session == "" {
 		return true, nil
 	}
@@ -170,12 +170,12 @@ func (w *idleWait) current(ctx context.Context) (bool, error) {
 // tryDeliver takes the pending alerts if one of them is worth waking the agent, and
 // this wait is still the session's.
 func (w *idleWait) tryDeliver(ctx context.Context) (text string, current bool, err error) {
-	if current, err := w.current(ctx); err != nil || !current {
+	if current, err := w.isCurrent(ctx); err != nil || !current {
 		return "", false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.cfg.readTimeout())
 	defer cancel()
-	text, err = w.deliver(ctx, truncate.MaxText-len(newAlertLead), func(p *pendingAlerts) bool { return openSince(w.least, p.stale)(p) })
+	text, err = w.deliver(ctx, truncate.MaxText-len(newAlertLead), func(p *pendingAlerts) bool { return hasOpenSince(w.minSeverity, p.stale)(p) })
 	if err != nil || text == "" {
 		return "", true, err
 	}

@@ -27,18 +27,18 @@ const (
 // desktop shows notices as desktop notifications. The library accepts no context: while a
 // notification hangs, the ones after it fail.
 type desktop struct {
-	system   string
-	show     func(title, body string) error
-	detached detached
+	goos   string
+	show   func(title, body string) error
+	runner serialRunner
 }
 
 func newDesktop() *desktop {
-	return &desktop{system: runtime.GOOS, show: show, detached: newDetached()}
+	return &desktop{goos: runtime.GOOS, show: show, runner: newDetached()}
 }
 
 func (t *desktop) deliver(ctx context.Context, d delivery) error {
-	title, body := desktopTexts(t.system, d)
-	return t.detached.run(ctx, func() error { return t.show(title, body) })
+	title, body := desktopTexts(t.goos, d)
+	return t.runner.run(ctx, func() error { return t.show(title, body) })
 }
 
 // setAppName sets the sender of the notifications, which the library keeps in a variable.
@@ -48,15 +48,15 @@ var setAppName = sync.OnceFunc(func() { beeep.AppName = "Tocsin" })
 var errNoSession = errors.New("there is no desktop session: DBUS_SESSION_BUS_ADDRESS is not set")
 
 func show(title, body string) error {
-	if runtime.GOOS != "windows" && runtime.GOOS != "darwin" && !sessionBus() {
+	if runtime.GOOS != "windows" && runtime.GOOS != "darwin" && !hasSessionBus() {
 		return errNoSession // the library would start a D-Bus daemon and leave it running
 	}
 	setAppName()
 	return beeep.Notify(title, body, "")
 }
 
-// sessionBus reports whether there is a D-Bus session bus where the library looks for it.
-func sessionBus() bool {
+// hasSessionBus reports whether there is a D-Bus session bus where the library looks for it.
+func hasSessionBus() bool {
 	if address := os.Getenv("DBUS_SESSION_BUS_ADDRESS"); address != "" && address != "autolaunch:" {
 		return true
 	}
@@ -82,10 +82,10 @@ func desktopTexts(system string, d delivery) (title, body string) {
 	}
 	switch system {
 	case "windows":
-		title, body = literalToast.Replace(title), literalToast.Replace(body)
+		title, body = toastEscaper.Replace(title), toastEscaper.Replace(body)
 	case "darwin":
 	default:
-		body = literalMarkup.Replace(body) // bodies may have markup with links, titles may not
+		body = markupEscaper.Replace(body) // bodies may have markup with links, titles may not
 	}
 	if strings.HasPrefix(body, "-") {
 		body = " " + body // otherwise an option of notify-send or kdialog
@@ -93,7 +93,7 @@ func desktopTexts(system string, d delivery) (title, body string) {
 	return title, body
 }
 
-// literalToast removes what Windows acts on: a toast is XML with the text in CDATA, and if
+// toastEscaper removes what Windows acts on: a toast is XML with the text in CDATA, and if
 // it can't be shown directly, the library puts it into a PowerShell script, in quotes that
 // expand $(...).
-var literalToast = strings.NewReplacer("]]>", "]] >", "$", "＄", "`", "'")
+var toastEscaper = strings.NewReplacer("]]>", "]] >", "$", "＄", "`", "'")

@@ -54,7 +54,7 @@ func TestDesktopHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		var shown atomic.Int32
-		d := &desktop{system: "linux", detached: newDetached(), show: func(string, string) error { shown.Add(1); <-release; return nil }}
+		d := &desktop{goos: "linux", runner: newDetached(), show: func(string, string) error { shown.Add(1); <-release; return nil }}
 		ctx, cancel := context.WithTimeout(t.Context(), desktopTimeout)
 		defer cancel()
 		begun := time.Now()
@@ -75,7 +75,7 @@ func TestDesktopHangs(t *testing.T) {
 // TestNoDesktop: without a session, deliver fails and starts no D-Bus daemon.
 func TestNoDesktop(t *testing.T) {
 	t.Setenv("DBUS_SESSION_BUS_ADDRESS", "")
-	if sessionBus() {
+	if hasSessionBus() {
 		t.Skip("this user has a session")
 	}
 	if err := newDesktop().deliver(t.Context(), sample()); !errors.Is(err, errNoSession) {

@@ -20,7 +20,7 @@ const (
 	endTimeout = 120 * time.Millisecond
 )
 
-// Dispatcher delivers notices to the sinks. Each sink has a queue and a goroutine of its
+// Dispatcher delivers notices to the configured sinks. Each sink has a queue and a goroutine of its
 // own. A nil Dispatcher delivers nothing.
 type Dispatcher struct {
 	level Level
@@ -29,8 +29,8 @@ type Dispatcher struct {
 	// limit is used by Run's goroutine only.
 	limit *rateLimit
 	log   *slog.Logger
-	// overrun counts notices that found the input queue full.
-	overrun atomic.Uint64
+	// inputDropped counts the notices that were dropped because the input queue was full.
+	inputDropped atomic.Uint64
 }
 
 // New returns a Dispatcher for the configured sinks, or nil if there are none. It does not
@@ -74,7 +74,7 @@ func (d *Dispatcher) Send(n Notice) {
 	select {
 	case d.in <- n:
 	default:
-		d.overrun.Add(1)
+		d.inputDropped.Add(1)
 	}
 }
 
@@ -125,15 +125,15 @@ func (d *Dispatcher) dispatch(n Notice, now time.Time) {
 		return
 	}
 	for _, w := range d.sinks {
-		w.offer(delivery{Notice: n, Suppressed: suppressed})
+		w.enqueue(delivery{Notice: n, Suppressed: suppressed})
 	}
 }
 
 // Health counts the deliveries of one sink.
 type Health struct {
 	Sink string `json:"sink"`
-	// Sent notices were delivered, Failed ones were not, and Dropped ones found the queue
-	// full.
+	// Sent notices were delivered, Failed ones were not, and Dropped ones did not fit into
+	// the queue.
 	Sent    uint64 `json:"sent"`
 	Failed  uint64 `json:"failed"`
 	Dropped uint64 `json:"dropped"`
@@ -147,7 +147,7 @@ func (d *Dispatcher) Health() []Health {
 	all := make([]Health, 0, len(d.sinks))
 	for _, w := range d.sinks {
 		all = append(all, Health{
-			Sink: w.name, Sent: w.sent.Load(), Failed: w.failed.Load(), Dropped: w.dropped.Load() + d.overrun.Load(),
+			Sink: w.name, Sent: w.sent.Load(), Failed: w.failed.Load(), Dropped: w.dropped.Load() + d.inputDropped.Load(),
 		})
 	}
 	return all

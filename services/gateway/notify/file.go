@@ -30,13 +30,13 @@ const (
 // writer, so each line is written under a lock (the file's name and ".lock"), by a new
 // logger.
 type file struct {
-	path     string
-	maxMiB   int
-	detached detached
+	path   string
+	maxMiB int
+	runner serialRunner
 }
 
 func newFile(path string) *file {
-	return &file{path: path, maxMiB: maxFileMiB, detached: newDetached()}
+	return &file{path: path, maxMiB: maxFileMiB, runner: newDetached()}
 }
 
 func (f *file) deliver(ctx context.Context, d delivery) error {
@@ -44,7 +44,7 @@ func (f *file) deliver(ctx context.Context, d delivery) error {
 	if err != nil {
 		return err
 	}
-	return f.detached.run(ctx, func() error { return f.append(ctx, append(line, '\n')) })
+	return f.runner.run(ctx, func() error { return f.append(ctx, append(line, '\n')) })
 }
 
 func (f *file) append(ctx context.Context, line []byte) (err error) {

@@ -28,29 +28,29 @@ type poster struct {
 
 func newPoster() poster {
 	return poster{pause: firstPause, client: &http.Client{
-		CheckRedirect: redirect,
+		CheckRedirect: checkRedirect,
 		// Notices are rare, so connections are not kept.
 		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10},
 	}}
 }
 
-// errElsewhere is returned for a redirect to another scheme or host.
-var errElsewhere = errors.New("the address redirects to another host, which is not followed: configure the address that it redirects to")
+// errOtherHost is returned for a redirect that is not followed: to another scheme or host.
+var errOtherHost = errors.New("the address redirects to another host, which is not followed: configure the address that it redirects to")
 
-// redirect allows redirects to the same scheme and host that keep the method POST: a GET
+// checkRedirect allows redirects only to the same scheme and host that keep the method POST: a GET
 // has no body.
-func redirect(next *http.Request, via []*http.Request) error {
+func checkRedirect(next *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if next.Method != http.MethodPost || next.URL.Scheme != first.Scheme || next.URL.Host != first.Host || len(via) > maxRedirects {
-		return errElsewhere
+		return errOtherHost
 	}
 	return nil
 }
 
-// temporary marks an error after which another attempt may succeed.
-type temporary struct{ error }
+// temporaryError is an error after which another attempt may succeed.
+type temporaryError struct{ error }
 
-func (t temporary) Unwrap() error { return t.error }
+func (t temporaryError) Unwrap() error { return t.error }
 
 // retry calls f until it succeeds, returns an error that is not temporary, or has failed
 // maxAttempts times.
@@ -60,7 +60,7 @@ func (p poster) retry(ctx context.Context, f func(context.Context) error) error 
 		attempt, cancel := context.WithTimeout(ctx, attemptTimeout)
 		err := f(attempt)
 		cancel()
-		var retryable temporary
+		var retryable temporaryError
 		if err == nil || !errors.As(err, &retryable) || n == maxAttempts || ctx.Err() != nil {
 			return err
 		}
@@ -77,7 +77,7 @@ func (p poster) retry(ctx context.Context, f func(context.Context) error) error 
 func statusError(status int) error {
 	err := fmt.Errorf("it answered %d %s", status, http.StatusText(status))
 	if status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout {
-		return temporary{err}
+		return temporaryError{err}
 	}
 	return err
 }
@@ -89,8 +89,8 @@ func requestError(err error) error {
 	if errors.As(err, &withURL) {
 		err = withURL.Err
 	}
-	if errors.Is(err, errElsewhere) {
-		return errElsewhere
+	if errors.Is(err, errOtherHost) {
+		return errOtherHost
 	}
-	return temporary{fmt.Errorf("send the request: %w", err)}
+	return temporaryError{fmt.Errorf("send the request: %w", err)}
 }

@@ -66,7 +66,7 @@ type Notice struct {
 }
 
 // Clean masks secrets in every text and reduces it to one line of visible characters, of
-// bounded length, on which no terminal, log or line-based reader acts.
+// bounded length, which are safe in terminals and logs.
 func (n Notice) Clean(mask *redact.Engine) Notice {
 	clean := func(text string, limit int) string {
 		return sanitize.Cut(sanitize.Visible(mask.String(text)), limit)

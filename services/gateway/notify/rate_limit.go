@@ -33,7 +33,7 @@ type contextLimit struct {
 	limiter *rate.Limiter
 	// suppressed counts notices since the last that was delivered.
 	suppressed int
-	used       time.Time
+	lastUsed   time.Time
 }
 
 func newRateLimit() *rateLimit {
@@ -51,7 +51,7 @@ func (l *rateLimit) allow(context string, now time.Time) (suppressed int, ok boo
 		c = &contextLimit{limiter: rate.NewLimiter(rate.Every(contextInterval), contextBurst)}
 		l.contexts[context] = c
 	}
-	c.used = now
+	c.lastUsed = now
 	if l.total.TokensAt(now) < 1 || !c.limiter.AllowN(now, 1) {
 		c.suppressed++
 		return 0, false
@@ -66,8 +66,8 @@ func (l *rateLimit) forgetOldest() {
 	var oldest string
 	var used time.Time
 	for context, c := range l.contexts {
-		if used.IsZero() || c.used.Before(used) {
-			oldest, used = context, c.used
+		if used.IsZero() || c.lastUsed.Before(used) {
+			oldest, used = context, c.lastUsed
 		}
 	}
 	l.forgotten += l.contexts[oldest].suppressed

@@ -61,13 +61,13 @@ func (s Settings) MinLevel() Level {
 	return LevelOf(s.Level)
 }
 
-// Any reports whether there is a sink.
-func (s Settings) Any() bool {
+// HasSink reports whether any sink is configured.
+func (s Settings) HasSink() bool {
 	return s.Desktop || s.File != "" || s.Webhook != "" || s.Slack != ""
 }
 
-// checkFile returns an error if a file can't be written, as far as is known without writing
-// it. An empty path is valid.
+// checkFile returns an error if a file is evidently not writable. It writes nothing. An empty
+// path is valid.
 func checkFile(path string) error {
 	if path == "" {
 		return nil
@@ -113,8 +113,8 @@ func checkSlack(raw string) error {
 		return errors.New("must be a URL")
 	}
 	host := strings.ToLower(u.Hostname())
-	ofSlack := host == "slack.com" || strings.HasSuffix(host, ".slack.com")
-	if strings.Trim(u.Path, "/") == "" || ofSlack && !strings.HasPrefix(host, "hooks.") {
+	isSlackHost := host == "slack.com" || strings.HasSuffix(host, ".slack.com")
+	if strings.Trim(u.Path, "/") == "" || isSlackHost && !strings.HasPrefix(host, "hooks.") {
 		return errors.New("must be the URL of an incoming webhook, such as https://hooks.slack.com/services/T0/B0/x")
 	}
 	return nil

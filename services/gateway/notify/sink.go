@@ -24,8 +24,8 @@ type sinkWorker struct {
 	log     *slog.Logger
 
 	sent, failed, dropped atomic.Uint64
-	// full is used by the dispatcher's goroutine, failing by run's. Each change of a state
-	// is logged once.
+	// full is set while the queue is, failing while deliveries fail: each change is logged
+	// once. full is used by the dispatcher's goroutine, failing by run's.
 	full, failing bool
 }
 
@@ -33,8 +33,8 @@ func newSinkWorker(name string, timeout time.Duration, s sink, log *slog.Logger)
 	return &sinkWorker{name: name, timeout: timeout, sink: s, queue: make(chan delivery, sinkQueue), log: log.With("sink", name)}
 }
 
-// offer queues a delivery, or drops it if the queue is full.
-func (w *sinkWorker) offer(d delivery) {
+// enqueue queues a delivery, or drops it if the queue is full.
+func (w *sinkWorker) enqueue(d delivery) {
 	select {
 	case w.queue <- d:
 		w.full = false
@@ -88,22 +88,22 @@ func (w *sinkWorker) record(err error) {
 // errStuck is returned while an earlier delivery has not returned.
 var errStuck = errors.New("an earlier delivery still hangs")
 
-// detached runs functions that accept no context, at most one at a time. A function that
+// serialRunner runs functions that accept no context, at most one at a time. A function that
 // hangs blocks only those after it.
-type detached struct{ running chan struct{} }
+type serialRunner struct{ running chan struct{} }
 
-func newDetached() detached { return detached{running: make(chan struct{}, 1)} }
+func newDetached() serialRunner { return serialRunner{running: make(chan struct{}, 1)} }
 
-func (t detached) run(ctx context.Context, f func() error) error {
+func (r serialRunner) run(ctx context.Context, f func() error) error {
 	select {
-	case t.running <- struct{}{}:
+	case r.running <- struct{}{}:
 	default:
 		return errStuck
 	}
 	done := make(chan error, 1)
 	go func() {
 		err := f()
-		<-t.running
+		<-r.running
 		done <- err
 	}()
 	select {

@@ -40,22 +40,22 @@ func (s *slackWebhook) deliver(ctx context.Context, d delivery) error {
 	})
 }
 
-// slackMessage returns the message with the notice, and below it in small print the client.
-// Slack shows it without mentions, links and previews. Text is for displays without blocks,
-// such as notifications on a phone.
+// slackMessage returns the message with the notice, and with the client in small print below.
+// It has no mentions, links or previews. Its Text is for displays without blocks, such as
+// notifications on a phone.
 func slackMessage(d delivery) *slack.WebhookMessage {
 	text := escapeSlack("["+string(d.Level)+"] "+d.Context+": "+d.Message, maxSlackText)
-	below := d.Client
+	footer := d.Client
 	if suppressed := d.suppressedText(); suppressed != "" {
-		below += " - " + suppressed
+		footer += " - " + suppressed
 	}
 	literal := func(text string) *slack.TextBlockObject {
 		// Without Verbatim, Slack makes links of what looks like one.
 		return &slack.TextBlockObject{Type: slack.MarkdownType, Text: text, Verbatim: true}
 	}
 	blocks := []slack.Block{slack.NewSectionBlock(literal(text), nil, nil)}
-	if below = escapeSlack(below, maxSlackText); below != "" {
-		blocks = append(blocks, slack.NewContextBlock("", literal(below)))
+	if footer = escapeSlack(footer, maxSlackText); footer != "" {
+		blocks = append(blocks, slack.NewContextBlock("", literal(footer)))
 	}
 	unfurl := false
 	return &slack.WebhookMessage{
@@ -63,20 +63,20 @@ func slackMessage(d delivery) *slack.WebhookMessage {
 	}
 }
 
-// literalMarkup escapes &, < and > for markup in which only those have a meaning.
-var literalMarkup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+// markupEscaper escapes &, < and > for markup in which only those have a meaning.
+var markupEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // escapeSlack escapes text by Slack's rules and cuts it to at most limit characters, never
 // inside an escape.
 func escapeSlack(text string, limit int) string {
-	whole := literalMarkup.Replace(text)
+	whole := markupEscaper.Replace(text)
 	if utf8.RuneCountInString(whole) <= limit {
 		return whole
 	}
 	var b strings.Builder
 	length := 0
 	for _, r := range text {
-		shown := literalMarkup.Replace(string(r))
+		shown := markupEscaper.Replace(string(r))
 		if length += utf8.RuneCountInString(shown); length > limit-1 {
 			break
 		}

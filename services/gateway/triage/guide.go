@@ -10,20 +10,20 @@ import (
 type kind string
 
 const (
-	// other is for unknown categories.
-	other kind = "other"
-	// over is for alerts that were resolved before they were delivered.
-	over kind = "already resolved"
-	// passed is for CI results that are successes.
-	passed kind = "ci passed"
-	// deployed is for CI successes that have symptoms.
-	deployed kind = "deploy"
+	// unknownCategory is for unknown categories.
+	unknownCategory kind = "other"
+	// alreadyResolved is for alerts that were resolved before they were delivered.
+	alreadyResolved kind = "already resolved"
+	// ciPassed is for CI results that are successes.
+	ciPassed kind = "ci passed"
+	// deploy is for CI successes that have symptoms.
+	deploy kind = "deploy"
 )
 
 // advice is what an agent should do about a kind of alert.
 type advice struct{ check, verify, ack string }
 
-var advices = map[kind]advice{
+var adviceByKind = map[kind]advice{
 	kind(alert.Errors): {
 		check:  "the message and the stack (observe what: errors), and what changed in the code that they name since it last worked.",
 		verify: "run the step that failed again, then observe what: errors: the message does not come back.",
@@ -74,22 +74,22 @@ var advices = map[kind]advice{
 		verify: "nothing important is hidden; else remove the rule.",
 		ack:    "once you have checked.",
 	},
-	passed: {
+	ciPassed: {
 		check:  "nothing to fix; it may end a failure that you are working on.",
 		verify: "it is of the commit that you wait for.",
 		ack:    "at once.",
 	},
-	deployed: {
+	deploy: {
 		check:  "what the commit changed in what its symptoms name. The run itself did not fail.",
 		verify: "after a fix or a rollback, its symptoms do not come back.",
 		ack:    "once they stay away, or if the user accepts them.",
 	},
-	over: {
+	alreadyResolved: {
 		check:  "nothing to fix now; find out whether a change resolved it or whether it may come back.",
 		verify: "it has not come back (tocsin://alerts/{id}).",
 		ack:    "at once.",
 	},
-	other: {
+	unknownCategory: {
 		check:  "the alert itself, and what observe shows about its app at that time.",
 		verify: "it is not raised again.",
 		ack:    "once you have verified it, or if the user accepts it.",
@@ -99,24 +99,24 @@ var advices = map[kind]advice{
 func kindOf(a alert.Alert) kind {
 	switch {
 	case a.Category == alert.CI && a.Severity == alert.Info && a.Symptoms > 0:
-		return deployed
+		return deploy
 	case a.Category == alert.CI && a.Severity == alert.Info:
-		return passed
+		return ciPassed
 	case a.IsResolution():
-		return over
+		return alreadyResolved
 	}
-	if _, known := advices[kind(a.Category)]; known {
+	if _, known := adviceByKind[kind(a.Category)]; known {
 		return kind(a.Category)
 	}
-	return other
+	return unknownCategory
 }
 
-// guide returns the advice for a kind, or a reference to the task that has it; 0 means
-// none.
+// guide returns the advice for a kind, or a reference to the task that has it, if task is not
+// 0.
 func (k kind) guide(task int) string {
 	if task > 0 {
 		return fmt.Sprintf("- %s: as in task %d\n", k, task)
 	}
-	a := advices[k]
+	a := adviceByKind[k]
 	return fmt.Sprintf("- %s\n  - check: %s\n  - verify: %s\n  - acknowledge: %s\n", k, a.check, a.verify, a.ack)
 }

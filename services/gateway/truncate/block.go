@@ -50,13 +50,13 @@ func minimal(a alert.Alert) alert.Alert {
 // then it leaves out alerts at the end, and counts them in a line together with others,
 // the number of alerts that the caller left out. It returns "" if there are neither
 // alerts nor others.
-func Block(alerts []alert.Alert, others, maxBytes int) (string, error) {
+func Block(alerts []alert.Alert, omitted, maxBytes int) (string, error) {
 	for _, reduce := range reductions {
 		smaller := make([]alert.Alert, len(alerts))
 		for i, a := range alerts {
 			smaller[i] = reduce(a)
 		}
-		if block, err := blockOf(smaller, others); err != nil || len(block) <= maxBytes {
+		if block, err := renderBlock(smaller, omitted); err != nil || len(block) <= maxBytes {
 			return block, err
 		}
 	}
@@ -66,7 +66,7 @@ func Block(alerts []alert.Alert, others, maxBytes int) (string, error) {
 	}
 	var failed error
 	tooMany := sort.Search(max(len(alerts)-1, 0), func(i int) bool {
-		block, err := blockOf(smallest[:i+1], others+len(alerts)-i-1)
+		block, err := renderBlock(smallest[:i+1], omitted+len(alerts)-i-1)
 		failed = errors.Join(failed, err)
 		return err != nil || len(block) > maxBytes
 	})
@@ -74,26 +74,26 @@ func Block(alerts []alert.Alert, others, maxBytes int) (string, error) {
 		return "", failed
 	}
 	if n := tooMany; n > 0 {
-		return blockOf(smallest[:n], others+len(alerts)-n)
+		return renderBlock(smallest[:n], omitted+len(alerts)-n)
 	}
 	if len(alerts) > 0 {
-		if block, err := blockOf([]alert.Alert{minimal(alerts[0])}, others+len(alerts)-1); err != nil || len(block) <= maxBytes {
+		if block, err := renderBlock([]alert.Alert{minimal(alerts[0])}, omitted+len(alerts)-1); err != nil || len(block) <= maxBytes {
 			return block, err
 		}
 	}
-	return blockOf(nil, others+len(alerts))
+	return renderBlock(nil, omitted+len(alerts))
 }
 
-// blockOf returns alert.Block with the line that counts what is left out. Agents put the
+// renderBlock returns alert.Block with the line that counts what is left out. Agents put the
 // block between tags, which a text from outside must not close: < occurs only inside
 // JSON strings, and is written as an escape there.
-func blockOf(shown []alert.Alert, others int) (string, error) {
+func renderBlock(shown []alert.Alert, omitted int) (string, error) {
 	block, err := alert.Block(shown)
 	block = strings.ReplaceAll(block, "<", `\u003c`)
-	if err != nil || others == 0 {
+	if err != nil || omitted == 0 {
 		return block, err
 	}
-	more := fmt.Sprintf(`%d more left out here: call observe {"what":"alerts"} to list them.`, others)
+	more := fmt.Sprintf(`%d more left out here: call observe {"what":"alerts"} to list them.`, omitted)
 	if block == "" {
 		return more, nil
 	}

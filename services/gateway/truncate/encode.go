@@ -30,7 +30,7 @@ func encode(v any) (json.RawMessage, error) {
 
 // Join returns objects as a JSON list.
 func Join(objects []json.RawMessage) json.RawMessage {
-	out := append(make([]byte, 0, sum(objects)), '[')
+	out := append(make([]byte, 0, listSize(objects)), '[')
 	for i, o := range objects {
 		if i > 0 {
 			out = append(out, ',')

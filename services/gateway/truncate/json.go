@@ -24,14 +24,14 @@ type limits struct {
 	depth int
 }
 
-// steps are tried in this order until everything fits.
-var steps = []limits{{1000, 50, 8}, {300, 20, 6}, {120, 8, 5}}
+// limitSteps are the limits that are tried in this order until everything fits.
+var limitSteps = []limits{{1000, 50, 8}, {300, 20, 6}, {120, 8, 5}}
 
-// minFields is the number of fields of an object that the steps keep. Tocsin's own
+// minFields is the number of fields of an object that limitSteps keep. Tocsin's own
 // objects have fewer.
 const minFields = 24
 
-// maxIdentifier is the length up to which the steps keep an identifier, in bytes.
+// maxIdentifier is the length up to which limitSteps keep an identifier, in bytes.
 const maxIdentifier = 256
 
 // identifiers are the fields that are kept whole or emptied: a part of an identifier
@@ -42,11 +42,11 @@ var identifiers = []string{"id", "dedup_key", "correlation_id", "rule_id", "revi
 // It cuts long fields no more than it takes for all objects to fit, and then leaves out
 // objects at the end. The first object is always kept and cut until it fits.
 func List(objects []json.RawMessage, size int) []json.RawMessage {
-	if sum(objects) <= size {
+	if listSize(objects) <= size {
 		return objects
 	}
 	var smaller []json.RawMessage
-	for _, l := range steps {
+	for _, l := range limitSteps {
 		smaller = smaller[:0]
 		left := size - (len("[]") - len(","))
 		for _, o := range objects {
@@ -72,12 +72,12 @@ func Object(object json.RawMessage, size int) json.RawMessage {
 	if len(object) <= size {
 		return object
 	}
-	for _, l := range steps {
+	for _, l := range limitSteps {
 		if small := l.apply(object); len(small) <= size {
 			return small
 		}
 	}
-	for l := steps[len(steps)-1]; l.depth > 0; l = (limits{l.text / 2, l.list / 2, l.depth - 1}) {
+	for l := limitSteps[len(limitSteps)-1]; l.depth > 0; l = (limits{l.text / 2, l.list / 2, l.depth - 1}) {
 		if small := l.apply(object); len(small) <= size {
 			return small
 		}
@@ -85,8 +85,8 @@ func Object(object json.RawMessage, size int) json.RawMessage {
 	return json.RawMessage("null")
 }
 
-// sum returns the length of a list of objects.
-func sum(objects []json.RawMessage) int {
+// listSize returns the length of a list of objects.
+func listSize(objects []json.RawMessage) int {
 	size := len("[]") + max(len(objects)-1, 0)
 	for _, o := range objects {
 		size += len(o)
@@ -101,8 +101,8 @@ func (l limits) apply(object json.RawMessage) json.RawMessage {
 	return w.out
 }
 
-// strict reports whether the limits are below those of all steps.
-func (l limits) strict() bool { return l.depth < steps[len(steps)-1].depth }
+// belowSteps reports whether the limits are stricter than every one of limitSteps.
+func (l limits) belowSteps() bool { return l.depth < limitSteps[len(limitSteps)-1].depth }
 
 // writer copies a JSON value within limits. Its methods read the value that begins at i
 // and leave i behind it.
@@ -139,7 +139,7 @@ func (w *writer) text(name string) {
 	w.skip()
 	raw := w.in[begin:w.i]
 	maxBytes, identifier := w.limits.text, slices.Contains(identifiers, name)
-	if identifier && !w.strict() {
+	if identifier && !w.belowSteps() {
 		maxBytes = max(maxBytes, maxIdentifier)
 	}
 	if len(raw)-len(`""`) <= maxBytes {
@@ -184,7 +184,7 @@ func cutAt(raw []byte, limit int) int {
 
 func (w *writer) object(depth int) {
 	maxFields := max(w.limits.list, minFields)
-	if w.strict() {
+	if w.belowSteps() {
 		maxFields = max(w.limits.list, 1)
 	}
 	w.out = append(w.out, '{')
@@ -203,13 +203,13 @@ func (w *writer) object(depth int) {
 		w.skip()
 		key := w.in[begin:w.i]
 		w.i++ // the colon
-		if n >= maxFields && (depth > 1 || w.strict()) {
+		if n >= maxFields && (depth > 1 || w.belowSteps()) {
 			w.skip()
 			leftOut++
 			continue
 		}
 		comma()
-		name := nameOf(key)
+		name := fieldName(key)
 		if len(name) > max(w.limits.text, 1) {
 			name = sanitize.Cut(name, max(w.limits.text, 1))
 			w.out = appendText(w.out, name)
@@ -230,8 +230,8 @@ func (w *writer) object(depth int) {
 	w.out = append(w.out, '}')
 }
 
-// nameOf decodes the name of a field.
-func nameOf(key []byte) string {
+// fieldName decodes the name of a field.
+func fieldName(key []byte) string {
 	if bytes.IndexByte(key, '\\') < 0 {
 		return string(key[1 : len(key)-1])
 	}

@@ -5,49 +5,57 @@ import (
 	"strings"
 )
 
-// attrs are the used attributes of a span, or of a breadcrumb's data: names of
-// OpenTelemetry's conventions, present and former, and of Sentry's own.
-type attrs struct {
-	Op            attr `json:"sentry.op"`
-	Release       attr `json:"sentry.release"`
-	OldRelease    attr `json:"release"`
-	App           attr `json:"app"`
-	StatusMessage attr `json:"sentry.status.message"`
-	SegmentID     attr `json:"sentry.segment.id"`
-	SegmentName   attr `json:"sentry.segment.name"`
-	PageloadID    attr `json:"sentry.pageload.span_id"`
-	Transaction   attr `json:"sentry.transaction"`
-	OldPage       attr `json:"transaction"`
-	Agent         attr `json:"user_agent.original"`
+// spanAttributes are the attributes of a span, or of a breadcrumb's data, that are used here.
+// Their names are those of OpenTelemetry, present and former, and of Sentry.
+type spanAttributes struct {
+	Op            typedText `json:"sentry.op"`
+	Release       typedText `json:"sentry.release"`
+	OldRelease    typedText `json:"release"`
+	App           typedText `json:"app"`
+	StatusMessage typedText `json:"sentry.status.message"`
+	SegmentID     typedText `json:"sentry.segment.id"`
+	SegmentName   typedText `json:"sentry.segment.name"`
+	PageloadID    typedText `json:"sentry.pageload.span_id"`
+	Transaction   typedText `json:"sentry.transaction"`
+	OldPage       typedText `json:"transaction"`
+	Agent         typedText `json:"user_agent.original"`
 
-	Method        attr `json:"http.request.method"`
-	OldMethod     attr `json:"http.method"`
-	ShortMethod   attr `json:"method"`
-	Status        attr `json:"http.response.status_code"`
-	OldStatus     attr `json:"http.status_code"`
-	FullURL       attr `json:"url.full"`
-	HTTPURL       attr `json:"http.url"`
-	ShortURL      attr `json:"url"`
-	Path          attr `json:"url.path"`
-	ServerAddress attr `json:"server.address"`
-	Start         attr `json:"http.start_timestamp"`
-	End           attr `json:"http.end_timestamp"`
+	Method        typedText `json:"http.request.method"`
+	OldMethod     typedText `json:"http.method"`
+	ShortMethod   typedText `json:"method"`
+	Status        typedText `json:"http.response.status_code"`
+	OldStatus     typedText `json:"http.status_code"`
+	FullURL       typedText `json:"url.full"`
+	HTTPURL       typedText `json:"http.url"`
+	ShortURL      typedText `json:"url"`
+	Path          typedText `json:"url.path"`
+	ServerAddress typedText `json:"server.address"`
+	Start         typedText `json:"http.start_timestamp"`
+	End           typedText `json:"http.end_timestamp"`
 
-	LCP       attr `json:"browser.web_vital.lcp.value"`
-	FCP       attr `json:"browser.web_vital.fcp.value"`
-	CLS       attr `json:"browser.web_vital.cls.value"`
-	INP       attr `json:"browser.web_vital.inp.value"`
-	TTFB      attr `json:"browser.web_vital.ttfb.value"`
-	INPTarget attr `json:"browser.web_vital.inp.target"`
+	LCP       typedText `json:"browser.web_vital.lcp.value"`
+	FCP       typedText `json:"browser.web_vital.fcp.value"`
+	CLS       typedText `json:"browser.web_vital.cls.value"`
+	INP       typedText `json:"browser.web_vital.inp.value"`
+	TTFB      typedText `json:"browser.web_vital.ttfb.value"`
+	INPTarget typedText `json:"browser.web_vital.inp.target"`
 }
 
-func (a *attrs) release() text  { return text(first(a.Release.text, a.OldRelease.text)) }
-func (a *attrs) method() string { return first(a.Method.text, a.OldMethod.text, a.ShortMethod.text) }
-func (a *attrs) url() string    { return first(a.FullURL.text, a.HTTPURL.text, a.ShortURL.text) }
-func (a *attrs) status() text   { return text(first(a.Status.text, a.OldStatus.text)) }
+func (a *spanAttributes) release() lenientText {
+	return lenientText(firstNonEmpty(a.Release.lenientText, a.OldRelease.lenientText))
+}
+func (a *spanAttributes) method() string {
+	return firstNonEmpty(a.Method.lenientText, a.OldMethod.lenientText, a.ShortMethod.lenientText)
+}
+func (a *spanAttributes) url() string {
+	return firstNonEmpty(a.FullURL.lenientText, a.HTTPURL.lenientText, a.ShortURL.lenientText)
+}
+func (a *spanAttributes) status() lenientText {
+	return lenientText(firstNonEmpty(a.Status.lenientText, a.OldStatus.lenientText))
+}
 
-// statusOf reads an HTTP status.
-func statusOf(t text) (int, bool) {
+// parseStatus parses an HTTP status.
+func parseStatus(t lenientText) (int, bool) {
 	f, ok := t.number()
 	if !ok || f != math.Trunc(f) || f < 100 || f > 999 {
 		return 0, false
@@ -55,8 +63,8 @@ func statusOf(t text) (int, bool) {
 	return int(f), true
 }
 
-// statusWords are the HTTP statuses that status words of spans stand for.
-var statusWords = map[text]int{
+// statusWords maps the status words of spans to HTTP statuses.
+var statusWords = map[lenientText]int{
 	"ok":                  200,
 	"invalid_argument":    400,
 	"failed_precondition": 400,
@@ -78,8 +86,9 @@ var statusWords = map[text]int{
 	"deadline_exceeded":   504,
 }
 
-// split splits "GET https://...", the name of spans of requests.
-func split(name string) (method, url string) {
+// splitRequestName splits the name of a request's span, such as "GET https://...". Both are
+// empty for any other name.
+func splitRequestName(name string) (method, url string) {
 	method, url, ok := strings.Cut(name, " ")
 	if !ok || method == "" || len(method) > 10 || strings.Trim(method, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
 		return "", ""

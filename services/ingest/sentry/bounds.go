@@ -15,7 +15,7 @@ func (d *decoder) checkBounds(payload []byte) error {
 	for i := 0; i < len(payload); i++ {
 		switch payload[i] {
 		case '"':
-			i = closing(payload, i+1)
+			i = closingQuote(payload, i+1)
 		case '{', '[':
 			d.parts++
 			if depth++; depth > decoding.MaxDepth {
@@ -33,8 +33,8 @@ func (d *decoder) checkBounds(payload []byte) error {
 	return nil
 }
 
-// closing returns the index of the quote that ends a string beginning at i, or len(data).
-func closing(data []byte, i int) int {
+// closingQuote returns the index of the quote that ends a string beginning at i, or len(data).
+func closingQuote(data []byte, i int) int {
 	for begin := i; ; i++ {
 		n := bytes.IndexByte(data[min(i, len(data)):], '"')
 		if n < 0 {

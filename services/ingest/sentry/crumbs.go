@@ -13,66 +13,66 @@ import (
 
 // crumb is a breadcrumb: something that happened before an event.
 type crumb struct {
-	Timestamp text `json:"timestamp"`
-	Type      text `json:"type"`
-	Category  text `json:"category"`
-	Level     text `json:"level"`
-	Message   text `json:"message"`
-	Data      open `json:"data"`
+	Timestamp lenientText `json:"timestamp"`
+	Type      lenientText `json:"type"`
+	Category  lenientText `json:"category"`
+	Level     lenientText `json:"level"`
+	Message   lenientText `json:"message"`
+	Data      rawValue    `json:"data"`
 }
 
-// crumbData is a breadcrumb's data, as far as it is used.
+// crumbData is the part of a breadcrumb's data that is used here.
 type crumbData struct {
-	attrs
-	To         text `json:"to"`
-	StatusCode text `json:"status_code"`
-	Reason     text `json:"reason"`
+	spanAttributes
+	To         lenientText `json:"to"`
+	StatusCode lenientText `json:"status_code"`
+	Reason     lenientText `json:"reason"`
 }
 
-// shown is the breadcrumb as an argument of the log line.
-func (c *crumb) shown() map[string]any {
+// logArgs returns the breadcrumb as an argument of the error's log line.
+func (c *crumb) logArgs() map[string]any {
 	shown := map[string]any{}
 	if at := c.Timestamp.time(); !at.IsZero() {
 		shown["time"] = at.Format("2006-01-02T15:04:05.000Z07:00")
 	}
-	for name, value := range map[string]text{"category": c.Category, "type": c.Type, "level": c.Level, "message": c.Message} {
+	for name, value := range map[string]lenientText{"category": c.Category, "type": c.Type, "level": c.Level, "message": c.Message} {
 		if value != "" {
-			shown[name] = short(string(value), maxCrumbText)
+			shown[name] = shorten(string(value), maxCrumbText)
 		}
 	}
-	if data := c.Data.value(maxCrumbData); data != nil {
+	if data := c.Data.decode(maxCrumbData); data != nil {
 		shown["data"] = data
 	}
 	return shown
 }
 
-// freshFor is how far a breadcrumb may be from its event, by the sender's clock, to become
-// an event of its own. Detection rules go by arrival: older history that arrives at once
-// would look like a burst.
-const freshFor = 10 * time.Second
+// maxCrumbAge is how far apart a breadcrumb and its event may be, by the sender's clock, for
+// the breadcrumb to become an event of its own. Detection rules use the time of arrival: older
+// breadcrumbs, which arrive all at once, would look like a burst.
+const maxCrumbAge = 10 * time.Second
 
-// lateAfter is how late an event may be sent for its breadcrumbs to count: an SDK that was
-// offline sends everything at once.
-const lateAfter = time.Minute
+// maxSendDelay is how late an event may be sent for its breadcrumbs to become events: an SDK
+// that was offline sends everything at once.
+const maxSendDelay = time.Minute
 
-// breadcrumbs makes events of the new breadcrumbs of e.
-func (d *decoder) breadcrumbs(e *event, o origin) error {
+// addBreadcrumbs adds events for the new breadcrumbs of e.
+func (d *decoder) addBreadcrumbs(e *event, o eventBase) error {
 	at, sent := e.Timestamp.time(), d.header.SentAt.time()
 	if at.IsZero() {
 		at = sent
 	}
-	if sent.Sub(at) > lateAfter { // false if the time of sending is unknown
+	if sent.Sub(at) > maxSendDelay { // false if the time of sending is unknown
 		return nil
 	}
 	var events []telemetry.Event
 	for i := range e.Breadcrumbs {
 		c := &e.Breadcrumbs[i]
 		when := c.Timestamp.time()
-		if when.IsZero() || at.IsZero() || when.Before(at.Add(-freshFor)) || when.After(at.Add(freshFor)) {
+		if when.IsZero() || at.IsZero() || when.Before(at.Add(-maxCrumbAge)) || when.After(at.Add(maxCrumbAge)) {
 			continue
 		}
-		ev, ok := d.crumb(c, o, when)
-		// Only what becomes an event is remembered.
+		ev, ok := d.crumbEvent(c, o, when)
+		// Only breadcrumbs that become events are remembered.
 		if ok && d.isNew("crumb", o.app, string(c.Timestamp), string(c.Category), string(c.Message), string(c.Data)) {
 			events = append(events, ev)
 		}
@@ -85,16 +85,16 @@ func (d *decoder) breadcrumbs(e *event, o origin) error {
 	return nil
 }
 
-// crumb makes an event of a breadcrumb, if there is a kind for it.
-func (d *decoder) crumb(c *crumb, o origin, at time.Time) (telemetry.Event, bool) {
+// crumbEvent returns the event of a breadcrumb. ok is false if it becomes none.
+func (d *decoder) crumbEvent(c *crumb, o eventBase, at time.Time) (ev telemetry.Event, ok bool) {
 	switch c.Category {
 	case "ui.click":
-		return o.action(at, telemetry.ActionClick, string(c.Message)), c.Message != "" && !d.seenElsewhere(fromCrumb, o.app, "click", string(c.Message), at)
+		return o.newAction(at, telemetry.ActionClick, string(c.Message)), c.Message != "" && !d.sentInOtherForm(fromCrumb, o.app, "click", string(c.Message), at)
 	case "ui.input":
-		return o.action(at, telemetry.ActionInput, string(c.Message)), c.Message != ""
+		return o.newAction(at, telemetry.ActionInput, string(c.Message)), c.Message != ""
 	case "console":
-		l := level(c.Level)
-		return o.log(at, telemetry.Log{Level: l, Message: string(c.Message)}),
+		l := parseLevel(c.Level)
+		return o.newLog(at, telemetry.Log{Level: l, Message: string(c.Message)}),
 			c.Message != "" && c.Level != "" && (l == telemetry.LevelWarn || l == telemetry.LevelError)
 	}
 	isRequest := c.Category == "http" || c.Category == "fetch" || c.Category == "xhr" || c.Type == "http"
@@ -107,31 +107,31 @@ func (d *decoder) crumb(c *crumb, o origin, at time.Time) (telemetry.Event, bool
 	}
 	if !isRequest {
 		to := string(data.To)
-		return o.action(at, telemetry.ActionNavigate, to), to != "" && !d.seenElsewhere(fromCrumb, o.app, "navigate", pathOf(to), at)
+		return o.newAction(at, telemetry.ActionNavigate, to), to != "" && !d.sentInOtherForm(fromCrumb, o.app, "navigate", pathOf(to), at)
 	}
 	n, ok := c.request(&data, o.page)
-	if !ok || d.seenElsewhere(fromCrumb, o.app, "request", requestKey(n), at) {
+	if !ok || d.sentInOtherForm(fromCrumb, o.app, "request", requestKey(n), at) {
 		return telemetry.Event{}, false
 	}
-	e := o.event(telemetry.KindNetwork, at)
+	e := o.newEvent(telemetry.KindNetwork, at)
 	e.Network = n
 	return e, true
 }
 
-// request is the request of a breadcrumb. Without a status it failed if its level is error;
-// else its result is unknown.
+// request returns the request of a breadcrumb. ok is false if its result is unknown: without a
+// status, only the level error means that it failed.
 func (c *crumb) request(data *crumbData, page string) (*telemetry.Network, bool) {
 	n := &telemetry.Network{
-		Method: strings.ToUpper(first(data.method(), "GET")),
+		Method: strings.ToUpper(firstNonEmpty(data.method(), "GET")),
 		URL:    resolve(page, data.url()),
 	}
-	status, known := statusOf(text(first(data.StatusCode, data.status())))
+	status, known := parseStatus(lenientText(firstNonEmpty(data.StatusCode, data.status())))
 	if !known && c.Level != "error" {
 		return nil, false
 	}
 	n.Status = status
 	if !known {
-		n.Error = first(data.Reason, c.Message)
+		n.Error = firstNonEmpty(data.Reason, c.Message)
 	}
 	start, ok1 := data.Start.number()
 	end, ok2 := data.End.number()
@@ -142,13 +142,13 @@ func (c *crumb) request(data *crumbData, page string) (*telemetry.Network, bool)
 }
 
 const (
-	// fewClicks is how many clicks on one target are kept of those that were not in quick
-	// succession: with two, one more before the next error would look like the third
-	// within a second.
-	fewClicks = 1
-	// manyClicks within clickSpan are all kept: they are rage clicks.
-	manyClicks = 3
-	clickSpan  = time.Second
+	// maxQueuedClicks is how many clicks on one target are kept if they were not in quick
+	// succession. Two of them and the next one would be three clicks within a second, by the
+	// time of arrival.
+	maxQueuedClicks = 1
+	// rageClicks within clickSpan are all kept: they are rage clicks.
+	rageClicks    = 3
+	rageClickSpan = time.Second
 )
 
 // dropQueuedClicks drops clicks that look like rage clicks only because they arrive at
@@ -163,14 +163,14 @@ func dropQueuedClicks(events []telemetry.Event) []telemetry.Event {
 	drop := map[int]bool{}
 	for _, clicks := range byTarget {
 		slices.SortFunc(clicks, func(a, b int) int { return events[a].Time.Compare(events[b].Time) })
-		impatient := false
-		for i := manyClicks - 1; i < len(clicks); i++ {
-			impatient = impatient || events[clicks[i]].Time.Sub(events[clicks[i-manyClicks+1]].Time) <= clickSpan
+		isRage := false
+		for i := rageClicks - 1; i < len(clicks); i++ {
+			isRage = isRage || events[clicks[i]].Time.Sub(events[clicks[i-rageClicks+1]].Time) <= rageClickSpan
 		}
-		if impatient {
+		if isRage {
 			continue
 		}
-		for _, i := range clicks[:max(0, len(clicks)-fewClicks)] {
+		for _, i := range clicks[:max(0, len(clicks)-maxQueuedClicks)] {
 			drop[i] = true
 		}
 	}

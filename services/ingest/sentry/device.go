@@ -6,11 +6,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// deviceOf is the class of device that a browser's User-Agent names. It is empty for one
-// that is too long or not a browser's. An iPad names itself a Mac since iPadOS 13, so it
+// deviceOf returns the class of device that a browser's User-Agent names. It is empty for a
+// User-Agent that is too long or not a browser's. An iPad names itself a Mac since iPadOS 13, so it
 // counts as a desktop.
-func deviceOf(agent text) telemetry.Device {
-	a := string(shared(agent))
+func deviceOf(agent lenientText) telemetry.Device {
+	a := string(dropLong(agent))
 	has := func(word string) bool { return strings.Contains(a, word) }
 	switch {
 	case !strings.HasPrefix(a, "Mozilla/"):

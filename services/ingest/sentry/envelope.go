@@ -12,27 +12,27 @@ import (
 
 // header is the first line of an envelope.
 type header struct {
-	EventID text            `json:"event_id"`
-	SentAt  text            `json:"sent_at"`
-	DSN     text            `json:"dsn"`
-	Trace   optional[trace] `json:"trace"`
+	EventID lenientText          `json:"event_id"`
+	SentAt  lenientText          `json:"sent_at"`
+	DSN     lenientText          `json:"dsn"`
+	Trace   lenientObject[trace] `json:"trace"`
 }
 
 // trace is the trace that an envelope belongs to.
 type trace struct {
-	TraceID text `json:"trace_id"`
-	Release text `json:"release"`
+	TraceID lenientText `json:"trace_id"`
+	Release lenientText `json:"release"`
 }
 
 // itemHeader is the line before a payload.
 type itemHeader struct {
-	Type text `json:"type"`
+	Type lenientText `json:"type"`
 	// Length is that of the payload, in bytes. Without it the payload is one line.
-	Length text `json:"length"`
+	Length lenientText `json:"length"`
 	// ItemCount and ContentType are present where the payload is a container of many
 	// items.
-	ItemCount   text `json:"item_count"`
-	ContentType text `json:"content_type"`
+	ItemCount   lenientText `json:"item_count"`
+	ContentType lenientText `json:"content_type"`
 }
 
 type item struct {
@@ -40,14 +40,14 @@ type item struct {
 	payload []byte
 }
 
-// items is the rest of an envelope.
+// items iterates over the items of an envelope.
 type items struct {
 	d    *decoder
 	rest []byte
 }
 
-// open reads the header of the envelope.
-func (d *decoder) open(data []byte) (*items, error) {
+// readHeader reads the header of the envelope, and returns an iterator over its items.
+func (d *decoder) readHeader(data []byte) (*items, error) {
 	line, rest, _ := bytes.Cut(data, []byte("\n"))
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil, errors.New("the envelope is empty: its first line must be its header, a JSON object")
@@ -58,11 +58,11 @@ func (d *decoder) open(data []byte) (*items, error) {
 	return &items{d: d, rest: rest}, nil
 }
 
-// KeyOf returns the public key of the DSN in the header of an envelope, or nothing. Only
-// some SDKs send it: those behind a tunnel, and a few always.
+// KeyOf returns the public key of the DSN in the header of an envelope, or "". Only some SDKs
+// send it: those behind a tunnel, and a few always.
 func KeyOf(data []byte) string {
 	d := newDecoder(Sender{})
-	if _, err := d.open(data); err != nil {
+	if _, err := d.readHeader(data); err != nil {
 		return ""
 	}
 	u, err := url.Parse(string(d.header.DSN))
@@ -72,7 +72,7 @@ func KeyOf(data []byte) string {
 	return u.User.Username()
 }
 
-// next reads an item. Empty lines between items are skipped.
+// next reads an item, and returns false at the end. Empty lines between items are skipped.
 func (i *items) next() (item, bool, error) {
 	for len(i.rest) > 0 && (i.rest[0] == '\n' || i.rest[0] == '\r') {
 		i.rest = i.rest[1:]
@@ -100,37 +100,37 @@ func (i *items) next() (item, bool, error) {
 	return it, true, nil
 }
 
-// unused are the types of items that become no event.
-var unused = map[text]bool{
+// unusedTypes are the known types of items that become no event.
+var unusedTypes = map[lenientText]bool{
 	"attachment": true, "client_report": true, "profile": true, "profile_chunk": true,
 	"replay_event": true, "replay_recording": true, "replay_video": true,
 	"statsd": true, "metric_meta": true, "metric_buckets": true, "trace_metric": true,
 	"raw_security": true, "unreal_report": true, "form_data": true, "security": true, "nel": true,
 }
 
-func (d *decoder) item(it item) error {
+func (d *decoder) decodeItem(it item) error {
 	switch it.header.Type {
 	case "event", "transaction":
-		return d.event(it.payload)
+		return d.decodeEvent(it.payload)
 	case "span":
-		return d.spanItem(it)
+		return d.decodeSpans(it)
 	case "log":
-		return d.logs(it.payload)
+		return d.decodeLogs(it.payload)
 	case "session":
-		return d.session(it.payload)
+		return d.decodeSession(it.payload)
 	case "sessions":
-		return d.sessions(it.payload)
+		return d.decodeSessions(it.payload)
 	case "user_report":
-		return d.userReport(it.payload)
+		return d.decodeUserReport(it.payload)
 	case "feedback":
-		return d.feedback(it.payload)
+		return d.decodeFeedback(it.payload)
 	case "check_in":
-		return d.checkIn(it.payload)
+		return d.decodeCheckIn(it.payload)
 	}
-	if unused[it.header.Type] {
-		d.ignore(string(it.header.Type))
+	if unusedTypes[it.header.Type] {
+		d.countIgnored(string(it.header.Type))
 	} else {
-		d.ignore(ignoredOther)
+		d.countIgnored(ignoredOther)
 	}
 	return nil
 }

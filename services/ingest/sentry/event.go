@@ -7,93 +7,93 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// event is the payload of an event or transaction, as far as it is used.
+// event is the part of the payload of an event or transaction that is used here.
 type event struct {
-	EventID     text  `json:"event_id"`
-	Type        text  `json:"type"`
-	Timestamp   text  `json:"timestamp"`
-	Level       text  `json:"level"`
-	Platform    text  `json:"platform"`
-	Release     text  `json:"release"`
-	Environment text  `json:"environment"`
-	Fingerprint parts `json:"fingerprint"`
-	ServerName  text  `json:"server_name"`
-	Logger      text  `json:"logger"`
+	EventID     lenientText      `json:"event_id"`
+	Type        lenientText      `json:"type"`
+	Timestamp   lenientText      `json:"timestamp"`
+	Level       lenientText      `json:"level"`
+	Platform    lenientText      `json:"platform"`
+	Release     lenientText      `json:"release"`
+	Environment lenientText      `json:"environment"`
+	Fingerprint fingerprintParts `json:"fingerprint"`
+	ServerName  lenientText      `json:"server_name"`
+	Logger      lenientText      `json:"logger"`
 
-	Message    message              `json:"message"`
-	LogEntry   message              `json:"logentry"`
-	Exception  list[exception]      `json:"exception"`
-	Threads    list[thread]         `json:"threads"`
-	Stacktrace optional[stacktrace] `json:"stacktrace"`
+	Message    message                   `json:"message"`
+	LogEntry   message                   `json:"logentry"`
+	Exception  objectList[exception]     `json:"exception"`
+	Threads    objectList[thread]        `json:"threads"`
+	Stacktrace lenientObject[stacktrace] `json:"stacktrace"`
 
-	Breadcrumbs list[crumb]        `json:"breadcrumbs"`
-	Tags        tags               `json:"tags"`
-	Extra       open               `json:"extra"`
-	User        optional[user]     `json:"user"`
-	Request     optional[request]  `json:"request"`
-	Contexts    optional[contexts] `json:"contexts"`
+	Breadcrumbs objectList[crumb]       `json:"breadcrumbs"`
+	Tags        tags                    `json:"tags"`
+	Extra       rawValue                `json:"extra"`
+	User        lenientObject[user]     `json:"user"`
+	Request     lenientObject[request]  `json:"request"`
+	Contexts    lenientObject[contexts] `json:"contexts"`
 
 	// Only transactions have these.
-	Transaction    text               `json:"transaction"`
-	StartTimestamp text               `json:"start_timestamp"`
-	Measurements   lazy[measurements] `json:"measurements"`
-	Spans          list[span]         `json:"spans"`
+	Transaction    lenientText              `json:"transaction"`
+	StartTimestamp lenientText              `json:"start_timestamp"`
+	Measurements   lazyObject[measurements] `json:"measurements"`
+	Spans          objectList[span]         `json:"spans"`
 }
 
 type user struct {
-	ID text `json:"id"`
+	ID lenientText `json:"id"`
 }
 
 type request struct {
-	URL     text `json:"url"`
-	Method  text `json:"method"`
-	Headers tags `json:"headers"`
+	URL     lenientText `json:"url"`
+	Method  lenientText `json:"method"`
+	Headers tags        `json:"headers"`
 }
 
-// agent is the browser's User-Agent. SDKs for browsers write the header name like this;
+// agent returns the browser's User-Agent. SDKs for browsers write the header name like this;
 // HTTP/2 writes names in lower case.
-func (r *request) agent() text {
-	return text(first(r.Headers["User-Agent"], r.Headers["user-agent"]))
+func (r *request) agent() lenientText {
+	return lenientText(firstNonEmpty(r.Headers["User-Agent"], r.Headers["user-agent"]))
 }
 
 type contexts struct {
-	App      optional[appContext]   `json:"app"`
-	Trace    optional[traceContext] `json:"trace"`
-	Response optional[response]     `json:"response"`
-	Feedback optional[feedbackForm] `json:"feedback"`
+	App      lenientObject[appContext]   `json:"app"`
+	Trace    lenientObject[traceContext] `json:"trace"`
+	Response lenientObject[response]     `json:"response"`
+	Feedback lenientObject[feedbackForm] `json:"feedback"`
 }
 
 type appContext struct {
-	Name text `json:"app_name"`
+	Name lenientText `json:"app_name"`
 }
 
 type traceContext struct {
-	TraceID text        `json:"trace_id"`
-	SpanID  text        `json:"span_id"`
-	Op      text        `json:"op"`
-	Status  text        `json:"status"`
-	Data    lazy[attrs] `json:"data"`
+	TraceID lenientText                `json:"trace_id"`
+	SpanID  lenientText                `json:"span_id"`
+	Op      lenientText                `json:"op"`
+	Status  lenientText                `json:"status"`
+	Data    lazyObject[spanAttributes] `json:"data"`
 }
 
 type response struct {
-	StatusCode text `json:"status_code"`
+	StatusCode lenientText `json:"status_code"`
 }
 
-// event decodes an event or a transaction.
-func (d *decoder) event(payload []byte) error {
+// decodeEvent decodes an event or a transaction.
+func (d *decoder) decodeEvent(payload []byte) error {
 	var e event
 	if err := d.decode(payload, decoding.NewObject(&e)); err != nil {
 		return err
 	}
-	d.takeID(e.EventID)
-	o := d.from(text(e.Tags["app"]), e.Contexts.v.App.v.Name, e.Release, e.Contexts.v.Trace.v.TraceID).
-		on(first(string(e.Request.v.URL), e.Tags["url"]))
+	d.setID(e.EventID)
+	o := d.baseOf(lenientText(e.Tags["app"]), e.Contexts.v.App.v.Name, e.Release, e.Contexts.v.Trace.v.TraceID).
+		onPage(firstNonEmpty(string(e.Request.v.URL), e.Tags["url"]))
 	if e.Type == "transaction" {
-		return d.transaction(&e, o)
+		return d.addTransaction(&e, o)
 	}
-	if err := d.add(o.log(e.Timestamp.time(), telemetry.Log{
-		Level:   level(e.Level),
-		Message: first(e.title(), "an event without a message"),
+	if err := d.add(o.newLog(e.Timestamp.time(), telemetry.Log{
+		Level:   parseLevel(e.Level),
+		Message: firstNonEmpty(e.title(), "an event without a message"),
 		Stack:   e.stack(),
 		Source:  e.source(),
 		Args:    []any{e.details()},
@@ -102,11 +102,11 @@ func (d *decoder) event(payload []byte) error {
 	})); err != nil {
 		return err
 	}
-	return d.breadcrumbs(&e, o)
+	return d.addBreadcrumbs(&e, o)
 }
 
-// level is the level of an event; a missing one is an error.
-func level(l text) telemetry.Level {
+// parseLevel returns the level of an event: error if it is missing.
+func parseLevel(l lenientText) telemetry.Level {
 	switch l {
 	case "fatal", "error", "":
 		return telemetry.LevelError
@@ -119,10 +119,10 @@ func level(l text) telemetry.Level {
 	}
 }
 
-// message is a text, or an object with the formatted text and its template.
-type message struct{ formatted, template text }
+// message is a message field: a text, or an object with the formatted text and its template.
+type message struct{ formatted, template lenientText }
 
-// title is the event in one line: the exception that was thrown, which is the last of its
+// title returns the event in one line: the exception that was thrown, which is the last of its
 // chain, or the message.
 func (e *event) title() string {
 	if n := len(e.Exception); n > 0 {
@@ -130,10 +130,10 @@ func (e *event) title() string {
 			return t
 		}
 	}
-	return first(e.LogEntry.formatted, e.Message.formatted, e.LogEntry.template, e.Message.template, e.Transaction)
+	return firstNonEmpty(e.LogEntry.formatted, e.Message.formatted, e.LogEntry.template, e.Message.template, e.Transaction)
 }
 
-// Bounds of the details of an error. The intake cuts all of them together; these keep one
+// Bounds of the details of an error. The intake bounds all of them together; these keep one
 // large value from displacing the others.
 const (
 	maxCrumbs    = 30
@@ -142,10 +142,10 @@ const (
 	maxCrumbText = 500     // bytes
 )
 
-// details are the other facts that the SDK sends. Of the user, only the id is kept.
+// details returns the other fields that the SDK sends. Of the user, only the id is kept.
 func (e *event) details() map[string]any {
 	details := map[string]any{}
-	put := func(name string, value text) {
+	put := func(name string, value lenientText) {
 		if value != "" {
 			details[name] = string(value)
 		}
@@ -164,7 +164,7 @@ func (e *event) details() map[string]any {
 		}
 		details["tags"] = kept
 	}
-	if extra := e.Extra.value(maxExtra); extra != nil {
+	if extra := e.Extra.decode(maxExtra); extra != nil {
 		details["extra"] = extra
 	}
 	if crumbs := e.recentCrumbs(); len(crumbs) > 0 {
@@ -173,19 +173,19 @@ func (e *event) details() map[string]any {
 	return details
 }
 
-// recentCrumbs are the last breadcrumbs, as arguments of the log line.
+// recentCrumbs returns the last breadcrumbs, as arguments of the log line.
 func (e *event) recentCrumbs() []any {
 	crumbs := e.Breadcrumbs
 	crumbs = crumbs[max(0, len(crumbs)-maxCrumbs):]
 	trail := make([]any, 0, len(crumbs))
 	for i := range crumbs {
-		trail = append(trail, crumbs[i].shown())
+		trail = append(trail, crumbs[i].logArgs())
 	}
 	return trail
 }
 
-// short cuts a text to a number of bytes, at the end of a character.
-func short(s string, limit int) string {
+// shorten cuts a text to at most limit bytes, between characters.
+func shorten(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}

@@ -15,7 +15,7 @@ func sound(t *testing.T, d Decoded, err error) {
 	if err != nil && len(d.Events) > 0 {
 		t.Fatalf("%d events beside an error", len(d.Events))
 	}
-	if len(d.Events) > decoding.MaxItems || len(d.ID) > 36 || len(d.Ignored) > len(unused)+3 {
+	if len(d.Events) > decoding.MaxItems || len(d.ID) > 36 || len(d.Ignored) > len(unusedTypes)+3 {
 		t.Fatalf("%d events, id %q, %d reasons", len(d.Events), d.ID, len(d.Ignored))
 	}
 	for i := range d.Events {

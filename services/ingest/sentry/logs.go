@@ -12,18 +12,18 @@ import (
 
 // logLine is a structured log.
 type logLine struct {
-	Timestamp  text       `json:"timestamp"`
-	TraceID    text       `json:"trace_id"`
-	Level      text       `json:"level"`
-	Body       text       `json:"body"`
-	Attributes attributes `json:"attributes"`
+	Timestamp  lenientText   `json:"timestamp"`
+	TraceID    lenientText   `json:"trace_id"`
+	Level      lenientText   `json:"level"`
+	Body       lenientText   `json:"body"`
+	Attributes logAttributes `json:"attributes"`
 }
 
-// attributes are those of a log line: at most maxAttributes, without what the SDK says
-// about itself, and of the user only the id.
-type attributes struct {
-	shown                    map[string]any
-	app, release, file, line text
+// logAttributes are the attributes of a log line: at most maxAttributes, without those about
+// the SDK, and of those about the user only the id.
+type logAttributes struct {
+	kept                     map[string]any
+	app, release, file, line lenientText
 }
 
 const (
@@ -31,10 +31,10 @@ const (
 	maxAttribute  = 2 << 10 // bytes of JSON
 )
 
-// logs decodes a container of structured logs.
-func (d *decoder) logs(payload []byte) error {
+// decodeLogs decodes a container of structured logs.
+func (d *decoder) decodeLogs(payload []byte) error {
 	var container struct {
-		Items list[logLine] `json:"items"`
+		Items objectList[logLine] `json:"items"`
 	}
 	if err := d.decode(payload, decoding.NewObject(&container)); err != nil {
 		return err
@@ -42,27 +42,27 @@ func (d *decoder) logs(payload []byte) error {
 	for i := range container.Items {
 		line := &container.Items[i]
 		l := telemetry.Log{Level: logLevel(line.Level), Message: string(line.Body), Source: line.Attributes.source()}
-		if shown := line.Attributes.shown; len(shown) > 0 {
+		if shown := line.Attributes.kept; len(shown) > 0 {
 			l.Args = []any{shown}
 		}
-		o := d.from(line.Attributes.app, "", line.Attributes.release, line.TraceID)
-		if err := d.add(o.log(line.Timestamp.time(), l)); err != nil {
+		o := d.baseOf(line.Attributes.app, "", line.Attributes.release, line.TraceID)
+		if err := d.add(o.newLog(line.Timestamp.time(), l)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// logLevel is the level of a structured log; a missing one is info.
-func logLevel(l text) telemetry.Level {
+// logLevel returns the level of a structured log: info if it is missing.
+func logLevel(l lenientText) telemetry.Level {
 	if l == "" {
 		return telemetry.LevelInfo
 	}
-	return level(l)
+	return parseLevel(l)
 }
 
-// source is the position in the code, if the SDK sends it.
-func (a *attributes) source() string {
+// source returns the position in the code as file:line, or "".
+func (a *logAttributes) source() string {
 	if a.file == "" || a.line == "" {
 		return string(a.file)
 	}
@@ -70,7 +70,7 @@ func (a *attributes) source() string {
 }
 
 // UnmarshalJSONFrom reads any value.
-func (a *attributes) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+func (a *logAttributes) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if dec.PeekKind() != '{' {
 		return dec.SkipValue()
 	}
@@ -78,11 +78,11 @@ func (a *attributes) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		return err
 	}
 	for dec.PeekKind() != '}' {
-		var name text
+		var name lenientText
 		if err := name.UnmarshalJSONFrom(dec); err != nil {
 			return err
 		}
-		if err := a.attribute(dec, string(name)); err != nil {
+		if err := a.readAttribute(dec, string(name)); err != nil {
 			return err
 		}
 	}
@@ -90,9 +90,9 @@ func (a *attributes) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// attribute reads the value of one attribute.
-func (a *attributes) attribute(dec *jsontext.Decoder, name string) error {
-	var known *text
+// readAttribute reads the value of one attribute.
+func (a *logAttributes) readAttribute(dec *jsontext.Decoder, name string) error {
+	var known *lenientText
 	switch name {
 	case "app":
 		known = &a.app
@@ -104,31 +104,31 @@ func (a *attributes) attribute(dec *jsontext.Decoder, name string) error {
 		known = &a.line
 	}
 	if known != nil {
-		var v attr
+		var v typedText
 		err := v.UnmarshalJSONFrom(dec)
-		*known = v.text
+		*known = v.lenientText
 		return err
 	}
-	ofUser := strings.HasPrefix(name, "user.") && name != "user.id"
-	if strings.HasPrefix(name, "sentry.") || ofUser || len(a.shown) >= maxAttributes {
+	isUserData := strings.HasPrefix(name, "user.") && name != "user.id"
+	if strings.HasPrefix(name, "sentry.") || isUserData || len(a.kept) >= maxAttributes {
 		return dec.SkipValue()
 	}
-	var raw open
+	var raw rawValue
 	var err error
 	if dec.PeekKind() == '{' { // with its type
 		var typed struct {
-			Value open `json:"value"`
+			Value rawValue `json:"value"`
 		}
 		err = json.UnmarshalDecode(dec, &typed)
 		raw = typed.Value
 	} else {
 		err = raw.UnmarshalJSONFrom(dec)
 	}
-	if shown := raw.value(maxAttribute); err == nil && shown != nil {
-		if a.shown == nil {
-			a.shown = map[string]any{}
+	if shown := raw.decode(maxAttribute); err == nil && shown != nil {
+		if a.kept == nil {
+			a.kept = map[string]any{}
 		}
-		a.shown[name] = shown
+		a.kept[name] = shown
 	}
 	return err
 }

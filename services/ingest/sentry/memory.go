@@ -10,10 +10,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// maxKept is the longest text that a Memory is given, in bytes.
-const maxKept = 2 << 10
+// maxMemoryText is the longest text that is stored in a Memory, in bytes.
+const maxMemoryText = 2 << 10
 
-// keyOf is the key of a sequence of parts.
+// keyOf returns the key of a sequence of parts.
 func keyOf(parts ...string) Key {
 	h := sha256.New()
 	for _, p := range parts {
@@ -27,7 +27,8 @@ func keyOf(parts ...string) Key {
 	return k
 }
 
-// isNew reports whether something is sent for the first time.
+// isNew reports whether the thing that the parts identify is sent for the first time, and
+// remembers it.
 func (d *decoder) isNew(parts ...string) bool { return d.memory.Keep(keyOf(parts...), "") }
 
 // The two forms in which an SDK sends the same thing.
@@ -40,9 +41,9 @@ const (
 // shortly after its span ends.
 const duplicateSpan = 500 * time.Millisecond
 
-// seenElsewhere reports whether the other form has sent the same thing at about the same
-// time, and keeps that this one does.
-func (d *decoder) seenElsewhere(from, app, kind, what string, at time.Time) bool {
+// sentInOtherForm reports whether the same thing was sent in the other form at about the same
+// time. If not, it remembers this one.
+func (d *decoder) sentInOtherForm(from, app, kind, what string, at time.Time) bool {
 	if at.IsZero() {
 		return false
 	}
@@ -63,22 +64,22 @@ func (d *decoder) seenElsewhere(from, app, kind, what string, at time.Time) bool
 	return false
 }
 
-// requestKey identifies a request in both forms: a breadcrumb may have another URL than a
-// span, relative or without its query.
+// requestKey returns what identifies a request in both forms: the URL of a breadcrumb may be
+// relative or lack the query.
 func requestKey(n *telemetry.Network) string {
 	return strings.ToUpper(n.Method) + " " + pathOf(n.URL) + " " + strconv.Itoa(n.Status)
 }
 
-// keepPage keeps the page on which a span runs, because its vitals come later and do not
-// name it. The ids of spans are random, so they suffice as keys.
-func (d *decoder) keepPage(span text, page string) {
-	if span != "" && page != "" && len(page) <= maxKept {
+// rememberPage remembers the page on which a span runs: its vitals come later and do not name
+// the page. The ids of spans are random, so they suffice as keys.
+func (d *decoder) rememberPage(span lenientText, page string) {
+	if span != "" && page != "" && len(page) <= maxMemoryText {
 		d.memory.Keep(keyOf("page", string(span)), page)
 	}
 }
 
-// pageOf is the page of the first span whose page is known.
-func (d *decoder) pageOf(spans ...text) string {
+// recallPage returns the page of the first span whose page is remembered, or "".
+func (d *decoder) recallPage(spans ...lenientText) string {
 	for _, s := range spans {
 		if s == "" {
 			continue

@@ -23,19 +23,19 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Sender is where an envelope came in.
+// Sender describes who sent an envelope.
 type Sender struct {
 	// Project is the project of the DSN, as in the path.
 	Project string
-	// Memory recognises what was sent before. Nil: nothing is recognised.
+	// Memory recognises duplicates. If it is nil, none are recognised.
 	Memory Memory
 }
 
-// Key identifies what a Memory keeps.
+// Key identifies a text in a Memory.
 type Key [16]byte
 
-// Memory keeps texts over envelopes, for a while and up to a bound. A forgotten text costs
-// a duplicate event, or the URL of a page.
+// Memory keeps texts from one envelope to the next, for a limited time and up to a bound. If a
+// text is forgotten, an event may be duplicated or lack its page.
 type Memory interface {
 	// Keep stores a text of at most maxKept bytes, and reports whether its key was new. It
 	// does not replace a text.
@@ -68,7 +68,7 @@ const (
 // payload is counted as ignored, and is an error only if no item is usable.
 func (s Sender) Envelope(data []byte) (Decoded, error) {
 	d := newDecoder(s)
-	items, err := d.open(data)
+	items, err := d.readHeader(data)
 	if err != nil {
 		return Decoded{}, err
 	}
@@ -82,16 +82,16 @@ func (s Sender) Envelope(data []byte) (Decoded, error) {
 		case !more && usable == 0 && broken != nil:
 			return Decoded{}, broken
 		case !more:
-			return d.done(), nil
+			return d.result(), nil
 		case n >= decoding.MaxItems:
 			return Decoded{}, fmt.Errorf("the envelope has over %d items: %w", decoding.MaxItems, decoding.ErrTooMany)
 		}
-		err = d.item(it)
+		err = d.decodeItem(it)
 		switch {
 		case errors.Is(err, decoding.ErrTooMany):
 			return Decoded{}, err
 		case err != nil:
-			d.ignore(ignoredMalformed)
+			d.countIgnored(ignoredMalformed)
 			broken = fmt.Errorf("item %d (%s): %w", n, it.header.Type, err)
 		default:
 			usable++
@@ -105,10 +105,10 @@ func (s Sender) Store(data []byte) (Decoded, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return Decoded{}, errors.New("the body is empty: send one event, a JSON object")
 	}
-	if err := d.event(data); err != nil {
+	if err := d.decodeEvent(data); err != nil {
 		return Decoded{}, err
 	}
-	return d.done(), nil
+	return d.result(), nil
 }
 
 // decoder is the state of decoding one envelope.
@@ -123,41 +123,42 @@ type decoder struct {
 func newDecoder(s Sender) *decoder {
 	d := &decoder{sender: s, memory: s.Memory}
 	if d.memory == nil {
-		d.memory = forgetful{}
+		d.memory = noMemory{}
 	}
 	return d
 }
 
-func (d *decoder) done() Decoded {
+func (d *decoder) result() Decoded {
 	if d.out.ID == "" {
-		d.takeID(d.header.EventID)
+		d.setID(d.header.EventID)
 	}
 	return d.out
 }
 
-// takeID takes an id for the answer: 32 hexadecimal digits, or a UUID.
-func (d *decoder) takeID(id text) {
+// setID sets the id in the answer, if there is none yet and this one is valid: 32 hexadecimal
+// digits, or a UUID.
+func (d *decoder) setID(id lenientText) {
 	if d.out.ID != "" || len(id) < 32 || len(id) > 36 || strings.Trim(string(id), "0123456789abcdefABCDEF-") != "" {
 		return
 	}
 	d.out.ID = string(id)
 }
 
-func (d *decoder) ignore(why string) {
+func (d *decoder) countIgnored(why string) {
 	if d.out.Ignored == nil {
 		d.out.Ignored = map[string]int{}
 	}
 	d.out.Ignored[why]++
 }
 
-// add adds an event if it is valid.
+// add appends an event. An invalid one is counted as ignored.
 func (d *decoder) add(e telemetry.Event) error {
 	if wrong := e.Validate(); wrong != nil {
-		d.ignore(ignoredInvalid)
+		d.countIgnored(ignoredInvalid)
 		return nil //nolint:nilerr // an invalid event is left out, the others stay
 	}
 	if e.Kind == telemetry.KindVitals && e.URL == "" {
-		d.ignore(ignoredNoPage)
+		d.countIgnored(ignoredNoPage)
 		return nil
 	}
 	if len(d.out.Events) >= decoding.MaxItems {
@@ -181,8 +182,8 @@ func (d *decoder) decode(payload []byte, into any) error {
 	return nil
 }
 
-// forgetful is a Memory that keeps nothing.
-type forgetful struct{}
+// noMemory is a Memory that keeps nothing.
+type noMemory struct{}
 
-func (forgetful) Keep(Key, string) bool     { return true }
-func (forgetful) Recall(Key) (string, bool) { return "", false }
+func (noMemory) Keep(Key, string) bool     { return true }
+func (noMemory) Recall(Key) (string, bool) { return "", false }

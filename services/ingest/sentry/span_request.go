@@ -6,31 +6,32 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// serverOp is the op of a request that was answered; all others were made.
+// serverOp is the op of a request that the app answered. Requests of all other ops are those
+// that the app made.
 const serverOp = "http.server"
 
-// firstError is the lowest status of a failed request.
-const firstError = 400
+// minErrorStatus is the lowest HTTP status of a failed request.
+const minErrorStatus = 400
 
-// request is the request of a span. It is nil if the span is none, or its result is
-// unknown. What a page loads counts only if it failed.
-func (s *span) request(op string, o origin) *telemetry.Network {
+// request returns the request of a span. It is nil if the result is unknown, and for a page's
+// resource that loaded.
+func (s *span) request(op string, o eventBase) *telemetry.Network {
 	a := s.attrs()
-	method, url := split(s.name())
+	method, url := splitRequestName(s.name())
 	n := &telemetry.Network{
-		Method:     strings.ToUpper(first(a.method(), method, "GET")),
-		URL:        resolve(o.page, first(a.url(), url)),
+		Method:     strings.ToUpper(firstNonEmpty(a.method(), method, "GET")),
+		URL:        resolve(o.page, firstNonEmpty(a.url(), url)),
 		DurationMS: s.duration(),
 	}
 	if n.URL == "" {
-		n.URL = first(a.Path.text, a.ServerAddress.text)
+		n.URL = firstNonEmpty(a.Path.lenientText, a.ServerAddress.lenientText)
 	}
-	status, known := statusOf(a.status())
+	status, known := parseStatus(a.status())
 	switch {
 	case n.URL == "":
 		return nil
 	case strings.HasPrefix(op, "resource."):
-		if !known || status < firstError {
+		if !known || status < minErrorStatus {
 			return nil
 		}
 	case !known:
@@ -38,30 +39,32 @@ func (s *span) request(op string, o origin) *telemetry.Network {
 			return nil
 		}
 		if status == 0 {
-			n.Error = s.word()
+			n.Error = s.statusWord()
 		}
 	}
 	n.Status = status
 	return n
 }
 
-// word is how a span ended, in one word.
-func (s *span) word() string { return first(s.attrs().StatusMessage.text, s.Status) }
+// statusWord returns the word for how a span ended.
+func (s *span) statusWord() string {
+	return firstNonEmpty(s.attrs().StatusMessage.lenientText, s.Status)
+}
 
-// status is the HTTP status that the status word of a span stands for. A request that was
-// made and failed got no answer: 0.
+// status returns the HTTP status that the status word of a span stands for. It is 0 for a
+// request that the app made and that failed: it got no answer.
 func (s *span) status(op string) (status int, known bool) {
-	word := text(s.word())
+	word := lenientText(s.statusWord())
 	status, known = statusWords[word]
-	if !known && s.Status == "error" { // its word is the error's own text
+	if !known && s.Status == "error" { // the status message is the error's text
 		status, known = statusWords["error"], true
 	}
 	switch {
 	case op == serverOp:
 		return status, known
-	case s.inContainer() && word == "ok": // also where nothing is known
+	case s.inContainer() && word == "ok": // SDKs also send it for an unknown result
 		return 0, false
-	case known && status >= firstError:
+	case known && status >= minErrorStatus:
 		return 0, true
 	default:
 		return status, known

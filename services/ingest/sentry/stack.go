@@ -16,30 +16,30 @@ const (
 )
 
 type exception struct {
-	Type       text                 `json:"type"`
-	Value      text                 `json:"value"`
-	Stacktrace optional[stacktrace] `json:"stacktrace"`
+	Type       lenientText               `json:"type"`
+	Value      lenientText               `json:"value"`
+	Stacktrace lenientObject[stacktrace] `json:"stacktrace"`
 }
 
 type thread struct {
-	Current    text                 `json:"current"`
-	Crashed    text                 `json:"crashed"`
-	Stacktrace optional[stacktrace] `json:"stacktrace"`
+	Current    lenientText               `json:"current"`
+	Crashed    lenientText               `json:"crashed"`
+	Stacktrace lenientObject[stacktrace] `json:"stacktrace"`
 }
 
 type stacktrace struct {
 	// Frames are in the order of the calls: the newest is the last.
-	Frames list[frame] `json:"frames"`
+	Frames objectList[frame] `json:"frames"`
 }
 
 type frame struct {
-	Function text `json:"function"`
-	Module   text `json:"module"`
-	Filename text `json:"filename"`
-	AbsPath  text `json:"abs_path"`
-	Line     text `json:"lineno"`
-	Column   text `json:"colno"`
-	InApp    text `json:"in_app"`
+	Function lenientText `json:"function"`
+	Module   lenientText `json:"module"`
+	Filename lenientText `json:"filename"`
+	AbsPath  lenientText `json:"abs_path"`
+	Line     lenientText `json:"lineno"`
+	Column   lenientText `json:"colno"`
+	InApp    lenientText `json:"in_app"`
 }
 
 // UnmarshalJSONFrom reads a text or an object.
@@ -48,15 +48,15 @@ func (m *message) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		return m.formatted.UnmarshalJSONFrom(dec)
 	}
 	var parts struct {
-		Formatted text `json:"formatted"`
-		Message   text `json:"message"`
+		Formatted lenientText `json:"formatted"`
+		Message   lenientText `json:"message"`
 	}
 	err := json.UnmarshalDecode(dec, &parts)
 	m.formatted, m.template = parts.Formatted, parts.Message
 	return err
 }
 
-// title is the exception in one line.
+// title returns the exception in one line.
 func (x exception) title() string {
 	switch {
 	case x.Type == "":
@@ -68,8 +68,8 @@ func (x exception) title() string {
 	}
 }
 
-// frames are those of the exception, or of a message if an SDK sends them.
-func (e *event) frames() list[frame] {
+// frames returns the frames of the exception, or of a message if the SDK sends them.
+func (e *event) frames() objectList[frame] {
 	if n := len(e.Exception); n > 0 {
 		return e.Exception[n-1].Stacktrace.v.Frames
 	}
@@ -84,38 +84,39 @@ func (e *event) frames() list[frame] {
 	return nil
 }
 
-// stack is the frames as JavaScript prints them, the newest first, followed by those of
+// stack returns the frames as JavaScript prints them, the newest first, followed by those of
 // the causes.
 func (e *event) stack() string {
 	var b strings.Builder
-	left := e.write(&b, e.frames(), maxFrames)
+	left := e.writeFrames(&b, e.frames(), maxFrames)
 	for i, n := len(e.Exception)-2, 0; i >= 0 && n < maxCauses; i, n = i-1, n+1 {
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
 		b.WriteString("Caused by: " + e.Exception[i].title())
-		left = e.write(&b, e.Exception[i].Stacktrace.v.Frames, left)
+		left = e.writeFrames(&b, e.Exception[i].Stacktrace.v.Frames, left)
 	}
 	return b.String()
 }
 
-// write adds at most left frames, and returns how many are left then.
-func (e *event) write(b *strings.Builder, frames list[frame], left int) int {
-	for i := len(frames) - 1; i >= 0 && left > 0; i-- {
+// writeFrames writes at most limit frames, and returns how many more may be written.
+func (e *event) writeFrames(b *strings.Builder, frames objectList[frame], limit int) int {
+	for i := len(frames) - 1; i >= 0 && limit > 0; i-- {
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString("    at " + e.name(&frames[i]))
+		b.WriteString("    at " + e.functionName(&frames[i]))
 		if position := frames[i].position(); position != "" {
 			b.WriteString(" (" + position + ")")
 		}
-		left--
+		limit--
 	}
-	return left
+	return limit
 }
 
-// name is the function, with its module if that says more than the file's name.
-func (e *event) name(f *frame) string {
+// functionName returns the function of a frame, with its module in languages other than
+// JavaScript.
+func (e *event) functionName(f *frame) string {
 	name := string(f.Function)
 	if name == "" || name == "?" {
 		name = "<anonymous>"
@@ -130,13 +131,13 @@ func (e *event) name(f *frame) string {
 	return name
 }
 
-// position is file:line:column, as far as it is known.
+// position returns file:line:column, or as much of it as is known.
 func (f *frame) position() string {
-	position := first(f.Filename, f.AbsPath)
+	position := firstNonEmpty(f.Filename, f.AbsPath)
 	if position == "" {
 		return ""
 	}
-	for _, n := range []text{f.Line, f.Column} {
+	for _, n := range []lenientText{f.Line, f.Column} {
 		if i, err := strconv.Atoi(string(n)); err != nil || i <= 0 {
 			break
 		}
@@ -145,7 +146,7 @@ func (f *frame) position() string {
 	return position
 }
 
-// source is the position of the newest frame of the app's own code, else of the newest
+// source returns the position of the newest frame of the app's own code, else of the newest
 // frame.
 func (e *event) source() string {
 	frames := e.frames()

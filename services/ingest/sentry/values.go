@@ -15,25 +15,25 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// lenient is how payloads are read.
+// lenient are the JSON options for payloads.
 var lenient = decoding.Lenient()
 
-// text is a string, or the text of a number or boolean. Any other value is empty: SDKs in
-// many languages differ in such details, and an error with an odd tag is still an error.
-type text string
+// lenientText is a text field that also accepts a number or boolean. Any other value is read
+// as empty: SDKs differ in such details, and an error with an odd tag is still an error.
+type lenientText string
 
 // UnmarshalJSONFrom reads any value.
-func (t *text) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+func (t *lenientText) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	s, err := decoding.ReadText(dec)
-	*t = text(s)
+	*t = lenientText(s)
 	return err
 }
 
 // maxNumber is the longest text that is read as a number or a time, in bytes.
 const maxNumber = 64
 
-// number is the text as a number.
-func (t text) number() (float64, bool) {
+// number parses the text as a finite number.
+func (t lenientText) number() (float64, bool) {
 	if t == "" || len(t) > maxNumber {
 		return 0, false
 	}
@@ -44,9 +44,9 @@ func (t text) number() (float64, bool) {
 // lastSecond is the end of the year 9999, in seconds.
 const lastSecond = 253402300800
 
-// time is the text as a time: seconds since 1970, or RFC 3339, where a missing zone is
-// UTC. Any other text is the zero time.
-func (t text) time() time.Time {
+// time parses the text as a time: seconds since 1970, or RFC 3339, where a missing zone
+// means UTC. It returns the zero time for any other text.
+func (t lenientText) time() time.Time {
 	if t == "" || len(t) > maxNumber {
 		return time.Time{}
 	}
@@ -65,45 +65,46 @@ func (t text) time() time.Time {
 	return time.Time{}
 }
 
-// attr is a text that may be written as {"value":...,"type":...}, as newer items write
-// attributes.
-type attr struct{ text }
+// typedText is a text field that may also be written as {"value":...,"type":...}, as newer
+// items write attributes.
+type typedText struct{ lenientText }
 
 // UnmarshalJSONFrom reads any value.
-func (a *attr) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+func (a *typedText) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if dec.PeekKind() != '{' {
-		return a.text.UnmarshalJSONFrom(dec)
+		return a.lenientText.UnmarshalJSONFrom(dec)
 	}
 	var typed struct {
-		Value text `json:"value"`
+		Value lenientText `json:"value"`
 	}
 	err := json.UnmarshalDecode(dec, &typed)
-	a.text = typed.Value
+	a.lenientText = typed.Value
 	return err
 }
 
-// first is the first text that is not empty.
-func first[T ~string](texts ...T) string {
+// firstNonEmpty returns the first text that is not empty.
+func firstNonEmpty[T ~string](texts ...T) string {
 	return string(cmp.Or(texts...))
 }
 
-// optional is an object, or its zero value if another value is in its place: PHP writes an
+// lenientObject is an object field. Any other value is read as the zero value: PHP writes an
 // empty object as [].
-type optional[T any] struct{ v T }
+type lenientObject[T any] struct{ v T }
 
 // UnmarshalJSONFrom reads any value.
-func (m *optional[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+func (m *lenientObject[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if dec.PeekKind() != '{' {
 		return dec.SkipValue()
 	}
 	return json.UnmarshalDecode(dec, &m.v)
 }
 
-// lazy is an optional that takes no memory while it is absent, for large objects in spans.
-type lazy[T any] struct{ p *T }
+// lazyObject is a lenientObject that takes no memory while it is absent. It is for large
+// objects in spans.
+type lazyObject[T any] struct{ p *T }
 
-// get is the object, or an empty one.
-func (l *lazy[T]) get() *T {
+// object returns the object, which is new and empty if it was absent.
+func (l *lazyObject[T]) object() *T {
 	if l.p == nil {
 		l.p = new(T)
 	}
@@ -111,23 +112,23 @@ func (l *lazy[T]) get() *T {
 }
 
 // UnmarshalJSONFrom reads any value.
-func (l *lazy[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+func (l *lazyObject[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if dec.PeekKind() != '{' {
 		return dec.SkipValue()
 	}
-	return json.UnmarshalDecode(dec, l.get())
+	return json.UnmarshalDecode(dec, l.object())
 }
 
-// list is the objects of an array, or of {"values":[...]} as the older form has it. It
-// holds at most decoding.MaxItems.
-type list[T any] []T
+// objectList is a list of objects, written as an array or, in the older form, as
+// {"values":[...]}. Other elements are skipped; over decoding.MaxItems objects are an error.
+type objectList[T any] []T
 
 // UnmarshalJSONFrom reads any value.
-func (l *list[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+func (l *objectList[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	switch dec.PeekKind() {
 	case '{':
 		var old struct {
-			Values list[T] `json:"values"`
+			Values objectList[T] `json:"values"`
 		}
 		err := json.UnmarshalDecode(dec, &old)
 		*l = old.Values
@@ -159,19 +160,19 @@ func (l *list[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// open is a value of any form, as it is written.
-type open []byte
+// rawValue is the JSON of a value of any type.
+type rawValue []byte
 
 // UnmarshalJSONFrom reads any value.
-func (o *open) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+func (o *rawValue) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	v, err := dec.ReadValue()
 	*o = bytes.Clone(v)
 	return err
 }
 
-// value is the decoded value, a placeholder if it is longer than limit bytes, or nil if it
-// is empty.
-func (o open) value(limit int) any {
+// decode returns the decoded value, a placeholder if it is longer than limit bytes, or nil if
+// it is empty.
+func (o rawValue) decode(limit int) any {
 	switch string(o) {
 	case "", "null", "{}", "[]", `""`:
 		return nil
@@ -190,8 +191,8 @@ func (o open) value(limit int) any {
 	return v
 }
 
-// tags are names and values, written as an object or as a list of pairs. At most maxTags
-// are kept.
+// tags are texts by name, written as an object or as an array of pairs. At most maxTags are
+// kept.
 type tags map[string]string
 
 const maxTags = 50
@@ -200,7 +201,7 @@ const maxTags = 50
 func (t *tags) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	kept := tags{}
 	*t = kept
-	keep := func(name, value text) {
+	keep := func(name, value lenientText) {
 		if len(kept) < maxTags && name != "" && value != "" {
 			kept[string(name)] = string(value)
 		}
@@ -213,7 +214,7 @@ func (t *tags) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		return err
 	}
 	for dec.PeekKind() != kind+2 { // } is two after {, and ] after [
-		var name, value text
+		var name, value lenientText
 		if kind == '{' {
 			if err := name.UnmarshalJSONFrom(dec); err != nil {
 				return err
@@ -230,7 +231,7 @@ func (t *tags) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 			}
 			continue
 		}
-		var pair []text
+		var pair []lenientText
 		if err := json.UnmarshalDecode(dec, &pair); err != nil {
 			return err
 		}
@@ -242,23 +243,23 @@ func (t *tags) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// parts are the texts of a fingerprint, written as an array or as one text. They may hold
-// variables such as {{ default }}, which Sentry replaces when it groups.
-type parts []text
+// fingerprintParts are the texts of a fingerprint, written as an array or as one text. They may
+// contain variables such as {{ default }}, which Sentry itself would replace.
+type fingerprintParts []lenientText
 
 // UnmarshalJSONFrom reads any value.
-func (p *parts) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
+func (p *fingerprintParts) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if dec.PeekKind() != '[' {
-		var one text
+		var one lenientText
 		err := one.UnmarshalJSONFrom(dec)
-		*p = parts{one}
+		*p = fingerprintParts{one}
 		return err
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return err
 	}
 	for dec.PeekKind() != ']' {
-		var part text
+		var part lenientText
 		if err := part.UnmarshalJSONFrom(dec); err != nil {
 			return err
 		}
@@ -270,8 +271,8 @@ func (p *parts) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return err
 }
 
-// fingerprint is the fingerprint of an event, or nil if it is empty or too long.
-func (p parts) fingerprint() telemetry.Fingerprint {
+// fingerprint returns the fingerprint, or nil if it is empty or too long.
+func (p fingerprintParts) fingerprint() telemetry.Fingerprint {
 	texts := make([]string, len(p))
 	for i, part := range p {
 		texts[i] = string(part)

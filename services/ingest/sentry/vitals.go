@@ -8,22 +8,22 @@ import (
 
 // measurements are the vitals of a page in transactions and single spans.
 type measurements struct {
-	LCP  optional[measurement] `json:"lcp"`
-	FCP  optional[measurement] `json:"fcp"`
-	CLS  optional[measurement] `json:"cls"`
-	INP  optional[measurement] `json:"inp"`
-	TTFB optional[measurement] `json:"ttfb"`
+	LCP  lenientObject[measurement] `json:"lcp"`
+	FCP  lenientObject[measurement] `json:"fcp"`
+	CLS  lenientObject[measurement] `json:"cls"`
+	INP  lenientObject[measurement] `json:"inp"`
+	TTFB lenientObject[measurement] `json:"ttfb"`
 }
 
 type measurement struct {
-	Value text `json:"value"`
-	// Unit is millisecond if it is missing.
-	Unit text `json:"unit"`
+	Value lenientText `json:"value"`
+	// Unit may be empty, which means millisecond.
+	Unit lenientText `json:"unit"`
 }
 
-// ms is a measured time in milliseconds, or nil.
+// ms returns a measured time in milliseconds, or nil.
 func (m measurement) ms() *float64 {
-	v := positive(m.Value)
+	v := nonNegative(m.Value)
 	if v == nil {
 		return nil
 	}
@@ -38,62 +38,62 @@ func (m measurement) ms() *float64 {
 	return v
 }
 
-// positive is a number that is not negative, or nil.
-func positive(t text) *float64 {
+// nonNegative returns the number in a text if it is not negative, else nil.
+func nonNegative(t lenientText) *float64 {
 	if v, ok := t.number(); ok && v >= 0 {
 		return &v
 	}
 	return nil
 }
 
-// either is the first that was measured.
-func either(a, b *float64) *float64 {
+// firstMeasured returns the first value that is not nil.
+func firstMeasured(a, b *float64) *float64 {
 	if a != nil {
 		return a
 	}
 	return b
 }
 
-func vitalsOf(m *measurements, a *attrs) telemetry.Vitals {
+func vitalsOf(m *measurements, a *spanAttributes) telemetry.Vitals {
 	return telemetry.Vitals{
-		LCP:  either(m.LCP.v.ms(), positive(a.LCP.text)),
-		FCP:  either(m.FCP.v.ms(), positive(a.FCP.text)),
-		CLS:  either(positive(m.CLS.v.Value), positive(a.CLS.text)),
-		INP:  either(m.INP.v.ms(), positive(a.INP.text)),
-		TTFB: either(m.TTFB.v.ms(), positive(a.TTFB.text)),
+		LCP:  firstMeasured(m.LCP.v.ms(), nonNegative(a.LCP.lenientText)),
+		FCP:  firstMeasured(m.FCP.v.ms(), nonNegative(a.FCP.lenientText)),
+		CLS:  firstMeasured(nonNegative(m.CLS.v.Value), nonNegative(a.CLS.lenientText)),
+		INP:  firstMeasured(m.INP.v.ms(), nonNegative(a.INP.lenientText)),
+		TTFB: firstMeasured(m.TTFB.v.ms(), nonNegative(a.TTFB.lenientText)),
 	}
 }
 
-// loads collects the vitals of an item: an SDK sends each as a span of its own, and
-// together they are one page load.
-type loads struct {
+// pageLoads joins the vitals of an item: an SDK sends each metric of a page load as a span of
+// its own.
+type pageLoads struct {
 	events []telemetry.Event
-	// latest is the index of the latest load of each origin.
-	latest map[origin]int
+	// latest is the index of the latest load of each page.
+	latest map[eventBase]int
 }
 
 // add adds vitals to the latest load of their page. A metric that this load has already
 // belongs to another load.
-func (l *loads) add(o origin, at time.Time, v telemetry.Vitals, device telemetry.Device) {
+func (l *pageLoads) add(o eventBase, at time.Time, v telemetry.Vitals, device telemetry.Device) {
 	if v == (telemetry.Vitals{}) {
 		return
 	}
 	v.Device = device
-	if i, known := l.latest[o]; known && join(l.events[i].Vitals, &v) {
+	if i, known := l.latest[o]; known && mergeVitals(l.events[i].Vitals, &v) {
 		return
 	}
 	if l.latest == nil {
-		l.latest = map[origin]int{}
+		l.latest = map[eventBase]int{}
 	}
 	l.latest[o] = len(l.events)
-	e := o.event(telemetry.KindVitals, at)
+	e := o.newEvent(telemetry.KindVitals, at)
 	e.Vitals = &v
 	l.events = append(l.events, e)
 }
 
-// join adds the metrics of v to those of into, unless one is in both. The device is the
-// first known.
-func join(into, v *telemetry.Vitals) bool {
+// mergeVitals adds the metrics of v to those of into, and reports whether it did: not if both
+// have the same metric. The device is the first that is known.
+func mergeVitals(into, v *telemetry.Vitals) bool {
 	pairs := [...][2]**float64{
 		{&into.FCP, &v.FCP}, {&into.LCP, &v.LCP}, {&into.INP, &v.INP},
 		{&into.TTFB, &v.TTFB}, {&into.Load, &v.Load}, {&into.CLS, &v.CLS},

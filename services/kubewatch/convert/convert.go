@@ -31,16 +31,16 @@ func New(mask *redact.Engine) Converter { return Converter{mask} }
 // they are not modified.
 func (c Converter) Event(e *corev1.Event, labels map[string]string) *kube.Event {
 	return &kube.Event{
-		Namespace:       c.word(e.Namespace),
+		Namespace:       c.name(e.Namespace),
 		Timestamp:       timestamp(e).UTC(),
-		Type:            c.word(e.Type),
-		Reason:          c.word(e.Reason),
+		Type:            c.name(e.Type),
+		Reason:          c.name(e.Reason),
 		Message:         c.text(e.Message, kube.MaxMessage),
 		Labels:          c.Labels(labels),
 		InvolvedObject:  c.object(e.InvolvedObject),
 		Count:           count(e),
-		Component:       c.word(component(e)),
-		Name:            c.word(e.Name),
+		Component:       c.name(component(e)),
+		Name:            c.name(e.Name),
 		UID:             c.id(string(e.UID)),
 		ResourceVersion: sanitize.Cut(sanitize.Visible(e.ResourceVersion), kube.MaxName), // set by the cluster, not masked
 	}
@@ -82,8 +82,8 @@ func component(e *corev1.Event) string {
 
 func (c Converter) object(o corev1.ObjectReference) kube.Object {
 	return kube.Object{
-		APIVersion: c.word(o.APIVersion), Kind: c.word(o.Kind), Name: c.word(o.Name), Namespace: c.word(o.Namespace), UID: c.id(string(o.UID)),
-		Container: c.word(container(o.FieldPath)),
+		APIVersion: c.name(o.APIVersion), Kind: c.name(o.Kind), Name: c.name(o.Name), Namespace: c.name(o.Namespace), UID: c.id(string(o.UID)),
+		Container: c.name(container(o.FieldPath)),
 	}
 }
 
@@ -109,30 +109,30 @@ func (c Converter) Labels(labels map[string]string) map[string]string {
 		if len(kept) == kube.MaxLabels {
 			break
 		}
-		// Masked with its name, because some names mean that the value is a secret.
+		// The mask needs the name, because some names mean that the value is a secret.
 		_, value, _ := strings.Cut(c.mask.String(name+"="+labels[name]), "=")
-		kept[c.word(name)] = sanitize.Cut(sanitize.Visible(value), kube.MaxLabel)
+		kept[c.name(name)] = sanitize.Cut(sanitize.Visible(value), kube.MaxLabel)
 	}
 	return kept
 }
 
 // Line returns text of one line, such as an error.
 func (c Converter) Line(text string) string {
-	return sanitize.Cut(c.mask.String(sanitize.Visible(bounded(text))), kube.MaxMessage)
+	return sanitize.Cut(c.mask.String(sanitize.Visible(truncate(text))), kube.MaxMessage)
 }
 
-// word returns text that should be a name, as one line.
-func (c Converter) word(text string) string {
-	return sanitize.Cut(c.mask.String(sanitize.Visible(bounded(text))), kube.MaxName)
+// name returns a text that should be a name, without secrets and in one line.
+func (c Converter) name(text string) string {
+	return sanitize.Cut(c.mask.String(sanitize.Visible(truncate(text))), kube.MaxName)
 }
 
-// id returns a uid. A UUID is not masked: one of 40,000 has digits like a payment card's, and
-// objects are not found by a masked uid.
+// id returns a uid. A UUID is not masked: the digits of one UUID in 40,000
+// look like those of a payment card, and a masked uid identifies no object.
 func (c Converter) id(text string) string {
 	if isUUID(text) {
 		return text
 	}
-	return c.word(text)
+	return c.name(text)
 }
 
 func isUUID(text string) bool {
@@ -149,12 +149,13 @@ func isUUID(text string) bool {
 	return true
 }
 
-// text returns text without secrets, visible, and of at most limit characters.
+// text returns a text of several lines, without secrets, visible, and of at most limit
+// characters.
 func (c Converter) text(text string, limit int) string {
-	return sanitize.Cut(c.mask.String(sanitize.Strip(bounded(text))), limit)
+	return sanitize.Cut(c.mask.String(sanitize.Strip(truncate(text))), limit)
 }
 
-func bounded(text string) string {
+func truncate(text string) string {
 	if len(text) <= maxRaw {
 		return text
 	}

@@ -18,13 +18,13 @@ const deadlineExceeded = "ProgressDeadlineExceeded"
 type conditionFault struct {
 	kind      string
 	condition Condition
-	bad       bool
+	isBad     bool
 	endReason string
 }
 
 // Node takes the state of a node.
 func (t *Tracker) Node(n *Node, now time.Time) []Finding {
-	out, o, _ := t.observe(KindNode, &n.Meta, now)
+	out, o, _ := t.trackObject(KindNode, &n.Meta, now)
 	if o == nil {
 		return out
 	}
@@ -35,7 +35,7 @@ func (t *Tracker) Node(n *Node, now time.Time) []Finding {
 
 // Deployment takes the state of a deployment.
 func (t *Tracker) Deployment(d *Deployment, now time.Time) []Finding {
-	out, o, _ := t.observe(KindDeployment, &d.Meta, now)
+	out, o, _ := t.trackObject(KindDeployment, &d.Meta, now)
 	if o == nil {
 		return out
 	}
@@ -48,7 +48,7 @@ func (t *Tracker) Deployment(d *Deployment, now time.Time) []Finding {
 
 // Job takes the state of a job. A failed job stays failed until it is deleted.
 func (t *Tracker) Job(j *Job, now time.Time) []Finding {
-	out, o, _ := t.observe(KindJob, &j.Meta, now)
+	out, o, _ := t.trackObject(KindJob, &j.Meta, now)
 	if o == nil {
 		return out
 	}
@@ -58,11 +58,11 @@ func (t *Tracker) Job(j *Job, now time.Time) []Finding {
 func (t *Tracker) checkCondition(out []Finding, o *object, m *Meta, c conditionFault, now time.Time) []Finding {
 	l := o.openFault(c.kind, "")
 	switch {
-	case c.bad && l == nil:
-		out, _ = t.begin(out, o, c.kind, t.conditionReport(o, m, c.kind, c.condition, now), onset{c.condition.Since, m.Initial}, now)
-	case c.bad:
+	case c.isBad && l == nil:
+		out, _ = t.beginFault(out, o, c.kind, t.conditionReport(o, m, c.kind, c.condition, now), onset{c.condition.Since, m.Initial}, now)
+	case c.isBad:
 		t.confirm(l)
-	case l != nil && (!l.ending.queued || l.endReason == noMoreEvents):
+	case l != nil && (!l.endTimer.queued || l.endReason == noMoreEvents):
 		t.scheduleEnd(l, now.Add(stableCondition), c.endReason)
 	}
 	return out

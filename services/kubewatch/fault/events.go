@@ -110,7 +110,7 @@ func (t *Tracker) lastingEvent(e *kube.Event, kind string, now time.Time) []Find
 	}
 	if l := o.openFaultOfEvent(kind, container); l != nil {
 		t.stats.Duplicates++
-		if l.endReason == noMoreEvents && l.ending.queued {
+		if l.endReason == noMoreEvents && l.endTimer.queued {
 			t.scheduleEnd(l, now.Add(lifetimeOfEvents(o.kind)), noMoreEvents)
 		}
 		return nil
@@ -120,7 +120,7 @@ func (t *Tracker) lastingEvent(e *kube.Event, kind string, now time.Time) []Find
 		t.forgetIfUnused(o)
 		return nil
 	}
-	out, l := t.begin(nil, o, kind, t.eventReport(o, e, kind, container), onset{}, now)
+	out, l := t.beginFault(nil, o, kind, t.eventReport(o, e, kind, container), onset{}, now)
 	if l != nil {
 		t.scheduleEnd(l, now.Add(lifetimeOfEvents(o.kind)), noMoreEvents)
 	}
@@ -169,7 +169,7 @@ func (t *Tracker) nodeReady(e *kube.Event, now time.Time) []Finding {
 		return nil
 	}
 	if l := o.openFault(kube.NodeNotReady, ""); l != nil && e.Timestamp.After(l.message.Event.Timestamp) {
-		return t.end(nil, l, "the node is ready", now)
+		return t.endFault(nil, l, "the node is ready", now)
 	}
 	return nil
 }
@@ -194,7 +194,7 @@ var podUID = regexp.MustCompile(`pod([0-9a-f]{8}[-_][0-9a-f]{4}[-_][0-9a-f]{4}[-
 // counts if it names a known pod.
 func (t *Tracker) outOfMemory(e *kube.Event, now time.Time) []Finding {
 	event := *e
-	o := t.findOrPassing(e.InvolvedObject)
+	o := t.findOrTransient(e.InvolvedObject)
 	if e.InvolvedObject.Kind == KindNode {
 		m := podUID.FindStringSubmatch(e.Message)
 		if m == nil {
@@ -215,7 +215,7 @@ func (t *Tracker) outOfMemory(e *kube.Event, now time.Time) []Finding {
 	if loop != nil {
 		loop.oomKilled = true
 	}
-	return t.occurred(momentary{
+	return t.addMomentary(momentary{
 		object: o, kind: kube.OutOfMemory, container: container, episode: eventEpisode(e),
 		describe: func() (report, *Capture) {
 			return t.eventReport(o, &event, kube.OutOfMemory, container), t.capture(o, container)
@@ -225,7 +225,7 @@ func (t *Tracker) outOfMemory(e *kube.Event, now time.Time) []Finding {
 
 // warning takes a Warning event of a pod that is no other fault.
 func (t *Tracker) warning(e *kube.Event, now time.Time) []Finding {
-	o := t.findOrPassing(e.InvolvedObject)
+	o := t.findOrTransient(e.InvolvedObject)
 	if o.pod != nil && o.pod.Deleting && e.Reason == "Unhealthy" {
 		return nil // a pod that terminates does not answer its probes
 	}
@@ -235,7 +235,7 @@ func (t *Tracker) warning(e *kube.Event, now time.Time) []Finding {
 		t.stats.Duplicates++
 		return nil
 	}
-	out := t.occurred(momentary{
+	out := t.addMomentary(momentary{
 		object: o, kind: kube.Warning, container: container, qualifier: e.Reason, episode: eventEpisode(e),
 		describe: func() (report, *Capture) {
 			return t.eventReport(o, e, kube.Warning, container), t.captureForWarning(o, container, now)

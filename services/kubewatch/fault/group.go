@@ -40,15 +40,15 @@ type group struct {
 
 	// members are the lasting faults, including those that wait for the rate limit, oldest
 	// first. published counts those that were published, most the largest number at once.
-	members         []*lasting
-	published, most int
+	members                      []*lasting
+	publishedMembers, maxMembers int
 
-	// times counts the momentary faults. pods are the first pods with one, morePods is
+	// faultCount counts the momentary faults. pods are the first pods with one, morePods is
 	// set if there are others. at is the time of the newest fault.
-	times    int
-	pods     []string
-	morePods bool
-	at       time.Time
+	faultCount  int
+	pods        []string
+	hasMorePods bool
+	newestAt    time.Time
 
 	// shown is the fault that the alert shows, newest the one that it will show next.
 	shown, newest kube.Message
@@ -61,8 +61,8 @@ type group struct {
 	// publication to that.
 	nextUpdate time.Time
 	interval   time.Duration
-	// update is when the alert will be published again, if that is scheduled.
-	update timer
+	// updateTimer is when the alert will be published again, if that is scheduled.
+	updateTimer timer
 }
 
 // groupKey returns the key of a workload's group. It is the same for all pods.
@@ -101,8 +101,8 @@ func (t *Tracker) groupOfMessage(m *kube.Message) *group {
 	return g
 }
 
-// join adds a lasting fault to its group.
-func (t *Tracker) join(l *lasting) {
+// joinGroup adds a lasting fault to its group.
+func (t *Tracker) joinGroup(l *lasting) {
 	key := t.groupKeyOf(&l.message)
 	g := t.openGroups[key]
 	if g == nil {
@@ -119,20 +119,20 @@ func (t *Tracker) join(l *lasting) {
 		t.openGroups[key] = g
 	}
 	g.members = append(g.members, l)
-	g.most = max(g.most, len(g.members))
+	g.maxMembers = max(g.maxMembers, len(g.members))
 	l.group = g
 	if g.workload != "" {
 		l.message.Fault.Episode = g.episode
 	}
 }
 
-// leave removes a lasting fault from its group and reports whether it was the last.
-func (t *Tracker) leave(l *lasting, now time.Time) bool {
+// leaveGroup removes a lasting fault from its group and reports whether it was the last.
+func (t *Tracker) leaveGroup(l *lasting, now time.Time) bool {
 	g := l.group
 	i := slices.Index(g.members, l)
 	g.members = slices.Delete(g.members, i, i+1)
 	if l.published {
-		g.published--
+		g.publishedMembers--
 	}
 	if len(g.members) > 0 {
 		if g.alerted && g.shown.Fault.ID == l.message.Fault.ID {
@@ -170,9 +170,9 @@ func (t *Tracker) openAlert(g *group, m *kube.Message) {
 	}
 }
 
-// raise returns the alert for a published fault. It is nil if the alert was published a
+// raiseAlert returns the alert for a published fault. It is nil if the alert was published a
 // short time ago: then it is updated later, with all faults until then.
-func (t *Tracker) raise(g *group, m *kube.Message, omitted int, now time.Time) *external.Alert {
+func (t *Tracker) raiseAlert(g *group, m *kube.Message, omitted int, now time.Time) *external.Alert {
 	switch {
 	case !g.alerted:
 		t.openAlert(g, m)
@@ -203,16 +203,16 @@ func (t *Tracker) updateFinding(g *group, now time.Time) Finding {
 	return Finding{Alert: a, MsgID: fmt.Sprintf("%s-%s/again/%d", g.key, g.episode, now.UnixNano())}
 }
 
-// count adds a momentary fault of a pod to the counts.
-func (g *group) count(pod string, now time.Time) {
-	g.times++
-	g.at = now
+// countFault adds a momentary fault of a pod to the counts.
+func (g *group) countFault(pod string, now time.Time) {
+	g.faultCount++
+	g.newestAt = now
 	switch {
 	case slices.Contains(g.pods, pod):
 	case len(g.pods) < maxNamedPods:
 		g.pods = append(g.pods, pod)
 	default:
-		g.morePods = true
+		g.hasMorePods = true
 	}
 }
 
@@ -231,7 +231,7 @@ func (t *Tracker) recentGroup(key, kind, workload string, now time.Time) *group 
 	case workload == "":
 		return nil
 	}
-	if g, ok := t.recentGroups.Get(key); ok && now.Sub(g.at) < within {
+	if g, ok := t.recentGroups.Get(key); ok && now.Sub(g.newestAt) < within {
 		return g
 	}
 	return nil
@@ -284,8 +284,8 @@ func (g *group) extent(over bool) string {
 	case g.workload == "":
 		return ""
 	case over:
-		if g.most > 1 {
-			return fmt.Sprintf("up to %d pods at once", g.most)
+		if g.maxMembers > 1 {
+			return fmt.Sprintf("up to %d pods at once", g.maxMembers)
 		}
 		return ""
 	case n == 1:
@@ -306,23 +306,23 @@ func (g *group) extent(over bool) string {
 		s += "s"
 	}
 	s += " " + strings.Join(g.pods, ", ")
-	if g.morePods {
+	if g.hasMorePods {
 		s += " and others"
 	}
-	if g.times > 1 {
-		s = fmt.Sprintf("%d times, in %s", g.times, s)
+	if g.faultCount > 1 {
+		s = fmt.Sprintf("%d times, in %s", g.faultCount, s)
 	}
 	return s
 }
 
 // timer and orderKey make a group an item of Tracker.updates.
-func (g *group) timer() *timer    { return &g.update }
+func (g *group) timer() *timer    { return &g.updateTimer }
 func (g *group) orderKey() string { return g.key }
 
 // scheduleUpdate has the alert of a group published again as soon as its interval allows.
 // That is at once if a predecessor published it last.
 func (t *Tracker) scheduleUpdate(g *group, now time.Time) {
-	if g.update.queued {
+	if g.updateTimer.queued {
 		return
 	}
 	at := g.nextUpdate

@@ -54,8 +54,8 @@ type lasting struct {
 	// oomKilled is set if it was published, within this fault, that the container was
 	// killed for its memory.
 	oomKilled bool
-	// ending is when it ends if nothing is reported before, for endReason.
-	ending    timer
+	// endTimer is when it ends if nothing is reported before, for endReason.
+	endTimer  timer
 	endReason string
 }
 
@@ -138,18 +138,18 @@ func (t *Tracker) findOrAdd(ref kube.Object) *object {
 	return o
 }
 
-// findOrPassing is find, with an object that is not tracked in place of nil. It is for
+// findOrTransient is find, with an object that is not tracked in place of nil. It is for
 // momentary faults, which need not keep their object.
-func (t *Tracker) findOrPassing(ref kube.Object) *object {
+func (t *Tracker) findOrTransient(ref kube.Object) *object {
 	if o := t.find(ref); o != nil {
 		return o
 	}
 	return &object{objectName: objectName{ref.Kind, ref.Namespace, ref.Name}, id: objectID(ref)}
 }
 
-// observe returns the object whose state arrived, nil at MaxObjects, and whether it is the
+// trackObject returns the object whose state arrived, nil at MaxObjects, and whether it is the
 // object's first state. It removes a former object of the same name.
-func (t *Tracker) observe(kind string, m *Meta, now time.Time) (out []Finding, o *object, first bool) {
+func (t *Tracker) trackObject(kind string, m *Meta, now time.Time) (out []Finding, o *object, first bool) {
 	ref := m.Object(kind)
 	if m.Alias != "" {
 		ref.UID = m.Alias
@@ -188,7 +188,7 @@ func (t *Tracker) forgetIfUnused(o *object) {
 }
 
 // timer and orderKey make a lasting fault an item of Tracker.ends.
-func (l *lasting) timer() *timer    { return &l.ending }
+func (l *lasting) timer() *timer    { return &l.endTimer }
 func (l *lasting) orderKey() string { return l.key }
 
 // scheduleEnd sets when a fault ends if nothing is reported before.

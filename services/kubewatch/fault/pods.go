@@ -37,7 +37,7 @@ const (
 
 // Pod takes the state of a pod. The states of one pod must come in order.
 func (t *Tracker) Pod(p *Pod, now time.Time) []Finding {
-	out, o, first := t.observe(KindPod, &p.Meta, now)
+	out, o, first := t.trackObject(KindPod, &p.Meta, now)
 	if o == nil {
 		return out
 	}
@@ -72,7 +72,7 @@ func (t *Tracker) checkContainer(out []Finding, o *object, c *Container, first b
 		wasOOM = newest.oom
 		if id := runID(end, number); newest.id != id {
 			newest.id, newest.oom = id, false
-			isNew = isCrash(p, end) && (!first || !t.beforeWatch(p.Initial, end.At))
+			isNew = isCrash(p, end) && (!first || !t.happenedBeforeWatch(p.Initial, end.At))
 		}
 	}
 	loopBefore := o.openFault(kube.CrashLoop, c.Name)
@@ -109,7 +109,7 @@ func (t *Tracker) checkContainer(out []Finding, o *object, c *Container, first b
 		t.stats.Duplicates++
 		return out
 	}
-	return append(out, t.occurred(momentary{
+	return append(out, t.addMomentary(momentary{
 		object: o, kind: kind, container: c.Name, episode: newest.id,
 		describe: func() (report, *Capture) { return t.containerReport(o, c, kind, end, now), t.capture(o, c.Name) },
 	}, now)...)
@@ -127,22 +127,22 @@ func (t *Tracker) checkCrashLoop(out []Finding, o *object, c *Container, end *En
 			t.confirm(l)
 			break
 		}
-		out, l = t.begin(out, o, kube.CrashLoop, t.containerReport(o, c, kube.CrashLoop, end, now), onset{initial: p.Initial}, now)
+		out, l = t.beginFault(out, o, kube.CrashLoop, t.containerReport(o, c, kube.CrashLoop, end, now), onset{initial: p.Initial}, now)
 		if l != nil {
 			l.oomKilled = wasOOM
 		}
 	case l == nil:
 	case p.Done || c.Ended != nil && c.Ended.ExitCode == 0 && c.Ended.Signal == 0:
-		return t.end(out, l, "the container has completed", now), nil
+		return t.endFault(out, l, "the container has completed", now), nil
 	case c.Running:
 		end := c.Started.Add(stableRun)
 		if c.Started.IsZero() || c.Started.After(now) { // another clock
-			if end = now.Add(stableRun); l.ending.queued && l.ending.at.Before(end) && l.endReason == ranStable {
-				end = l.ending.at
+			if end = now.Add(stableRun); l.endTimer.queued && l.endTimer.at.Before(end) && l.endReason == ranStable {
+				end = l.endTimer.at
 			}
 		}
 		if !end.After(now) {
-			return t.end(out, l, ranStable, now), nil
+			return t.endFault(out, l, ranStable, now), nil
 		}
 		t.scheduleEnd(l, end, ranStable)
 	default:
@@ -161,12 +161,12 @@ func (t *Tracker) checkImagePull(out []Finding, o *object, c *Container, end *En
 			t.confirm(l)
 			break
 		}
-		out, _ = t.begin(out, o, kube.ImagePull, t.containerReport(o, c, kube.ImagePull, end, now), onset{initial: o.pod.Initial}, now)
+		out, _ = t.beginFault(out, o, kube.ImagePull, t.containerReport(o, c, kube.ImagePull, end, now), onset{initial: o.pod.Initial}, now)
 	case l == nil:
 	case o.pod.Done:
-		return t.end(out, l, "the pod has completed", now)
+		return t.endFault(out, l, "the pod has completed", now)
 	case c.Running || c.Ended != nil || !slices.Contains(neutralReasons, c.Waiting):
-		return t.end(out, l, "the image was pulled", now)
+		return t.endFault(out, l, "the image was pulled", now)
 	default:
 		t.cancelEnd(l)
 	}

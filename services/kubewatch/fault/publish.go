@@ -62,9 +62,9 @@ type momentary struct {
 	describe func() (report, *Capture)
 }
 
-// occurred publishes a momentary fault, unless it was published before or the rate limit
+// addMomentary publishes a momentary fault, unless it was published before or the rate limit
 // refuses it. It returns at most one finding.
-func (t *Tracker) occurred(m momentary, now time.Time) []Finding {
+func (t *Tracker) addMomentary(m momentary, now time.Time) []Finding {
 	key := t.key(m.object.id, m.container, m.kind, m.qualifier)
 	id := key + "-" + m.episode
 	if t.published.Contains(id) {
@@ -109,7 +109,7 @@ func (t *Tracker) publishInLoop(m momentary, key, id string, now time.Time) []Fi
 func (t *Tracker) joinRecent(g *group, m momentary, key, id string, now time.Time) []Finding {
 	if !t.limit(joinKind(m.kind)).allow(now) {
 		t.stats.Withheld++
-		g.count(m.object.name, now)
+		g.countFault(m.object.name, now)
 		t.scheduleUpdate(g, now)
 		return nil
 	}
@@ -118,10 +118,10 @@ func (t *Tracker) joinRecent(g *group, m momentary, key, id string, now time.Tim
 
 func (t *Tracker) publishInGroup(g *group, m momentary, key, id string, now time.Time) []Finding {
 	f := t.publishMomentary(m, key, id, g.episode, now)
-	g.count(m.object.name, now)
+	g.countFault(m.object.name, now)
 	g.newest = f.Message
 	limit := t.limit(m.kind)
-	if f.Alert = t.raise(g, &f.Message, limit.omitted, now); f.Alert != nil {
+	if f.Alert = t.raiseAlert(g, &f.Message, limit.omitted, now); f.Alert != nil {
 		limit.omitted = 0
 	}
 	return []Finding{f}
@@ -148,9 +148,9 @@ type onset struct {
 	initial bool
 }
 
-// begin starts a lasting fault, which is nil at MaxOpen. It publishes the fault now or once
+// beginFault starts a lasting fault, which is nil at MaxOpen. It publishes the fault now or once
 // the rate limit allows it.
-func (t *Tracker) begin(out []Finding, o *object, kind string, r report, began onset, now time.Time) ([]Finding, *lasting) {
+func (t *Tracker) beginFault(out []Finding, o *object, kind string, r report, began onset, now time.Time) ([]Finding, *lasting) {
 	if t.open >= MaxOpen {
 		t.stats.Withheld++
 		return out, nil
@@ -171,7 +171,7 @@ func (t *Tracker) begin(out []Finding, o *object, kind string, r report, began o
 	l.message.Fault.LogsFollow = l.capture != nil
 	o.open = append(o.open, l)
 	t.open++
-	t.join(l)
+	t.joinGroup(l)
 	limit := t.limit(kind)
 	if len(l.group.members) > 1 {
 		limit = t.limit(joinKind(kind))
@@ -180,7 +180,7 @@ func (t *Tracker) begin(out []Finding, o *object, kind string, r report, began o
 	case began.initial && !began.at.IsZero() && began.at.Before(t.recalledSince.Add(-clockSkew)):
 		// The predecessor published it longer ago than the stream keeps messages.
 		l.published = true
-		l.group.published++
+		l.group.publishedMembers++
 		t.latest.Add(l.key, latestFault{id: id, number: l.number, at: now})
 		t.openAlert(l.group, &l.message)
 	case limit.waiting.Len() == 0 && limit.allow(now):
@@ -201,30 +201,30 @@ func (t *Tracker) publishBegin(l *lasting, now time.Time) Finding {
 		l.element = nil
 	}
 	l.published = true
-	l.group.published++
+	l.group.publishedMembers++
 	id := l.message.Fault.ID
 	t.published.Add(id, struct{}{})
 	t.latest.Add(l.key, latestFault{id: id, number: l.number})
 	t.stats.Published++
 	m := l.message
-	f := Finding{Message: m, MsgID: id + "/" + kube.StateFiring, Alert: t.raise(l.group, &m, 0, now), Capture: l.capture}
+	f := Finding{Message: m, MsgID: id + "/" + kube.StateFiring, Alert: t.raiseAlert(l.group, &m, 0, now), Capture: l.capture}
 	l.capture = nil
 	return f
 }
 
-// end ends a lasting fault and publishes that if its beginning was published. The last
+// endFault ends a lasting fault and publishes that if its beginning was published. The last
 // fault of the group resolves the alert.
 //
 // A successor recalls only published faults. So if the only published fault of a group ends
 // while others wait for the rate limit, one of those is published first.
-func (t *Tracker) end(out []Finding, l *lasting, reason string, now time.Time) []Finding {
+func (t *Tracker) endFault(out []Finding, l *lasting, reason string, now time.Time) []Finding {
 	g := l.group
-	if l.published && g.published == 1 && len(g.members) > 1 {
+	if l.published && g.publishedMembers == 1 && len(g.members) > 1 {
 		out = append(out, t.publishBegin(g.firstWaiting(), now))
 	}
 	t.cancelEnd(l)
 	t.close(l)
-	lastOfGroup := t.leave(l, now)
+	lastOfGroup := t.leaveGroup(l, now)
 	if !l.published {
 		l.limit.waiting.Remove(l.element)
 		t.stats.Withheld++

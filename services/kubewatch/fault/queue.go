@@ -5,21 +5,21 @@ import (
 	"time"
 )
 
-// timer is when an item of a timeQueue is due.
+// timer records when an item of a timeQueue is due.
 type timer struct {
 	at     time.Time
 	queued bool
 	index  int // position in the queue, while queued
 }
 
-// timed is an item of a timeQueue. Items that are due at the same time are ordered by key.
-type timed interface {
+// dueItem is an item of a timeQueue. Items that are due at the same time are ordered by key.
+type dueItem interface {
 	timer() *timer
 	orderKey() string
 }
 
 // timeQueue contains items in the order in which they are due.
-type timeQueue[T timed] struct{ items timeHeap[T] }
+type timeQueue[T dueItem] struct{ items timeHeap[T] }
 
 // schedule adds an item, or moves it to another time.
 func (q *timeQueue[T]) schedule(item T, at time.Time) {
@@ -58,7 +58,7 @@ func (q *timeQueue[T]) due(now time.Time) (item T, ok bool) {
 }
 
 // timeHeap implements heap.Interface.
-type timeHeap[T timed] []T
+type timeHeap[T dueItem] []T
 
 func (h timeHeap[T]) Len() int { return len(h) }
 

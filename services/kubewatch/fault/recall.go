@@ -92,14 +92,14 @@ func (t *Tracker) recallLasting(o *object, m *kube.Message, id recalledKey, at t
 	case !firing && l != nil:
 		t.cancelEnd(l)
 		t.close(l)
-		t.leave(l, at)
+		t.leaveGroup(l, at)
 	case firing && l == nil && t.open < MaxOpen:
 		l = &lasting{
 			object: o, key: id.key, number: id.number, kind: m.Fault.Kind, container: container, message: *m, published: true,
 			oomKilled: m.Fault.Reason == oomKilled,
 		}
-		t.join(l)
-		l.group.published++
+		t.joinGroup(l)
+		l.group.publishedMembers++
 		if !l.group.alerted {
 			t.openAlert(l.group, m)
 		}
@@ -132,6 +132,6 @@ func (t *Tracker) recallMomentary(m *kube.Message, at time.Time) {
 	if g == nil || f.Workload != "" && g.episode != episode {
 		g = t.newRecentGroup(key, episode, f.Workload)
 	}
-	g.count(m.Event.InvolvedObject.Name, at)
+	g.countFault(m.Event.InvolvedObject.Name, at)
 	g.alerted, g.shown, g.newest = true, *m, *m
 }

@@ -109,7 +109,7 @@ func (t *Tracker) Next() time.Time {
 func (t *Tracker) Tick(now time.Time) []Finding {
 	var out []Finding
 	for l, ok := t.ends.due(now); ok; l, ok = t.ends.due(now) {
-		out = t.end(out, l, l.endReason, now)
+		out = t.endFault(out, l, l.endReason, now)
 	}
 	for _, kind := range kube.Faults() {
 		for _, l := range []*rateLimit{t.limit(kind), t.limit(joinKind(kind))} {
@@ -134,7 +134,7 @@ func (t *Tracker) Gone(ref kube.Object, now time.Time) []Finding {
 
 func (t *Tracker) remove(out []Finding, o *object, now time.Time) []Finding {
 	for len(o.open) > 0 {
-		out = t.end(out, o.open[0], "the object was deleted", now)
+		out = t.endFault(out, o.open[0], "the object was deleted", now)
 	}
 	t.forget(o)
 	return out
@@ -157,7 +157,7 @@ func (t *Tracker) Synced(kind string, now time.Time) []Finding {
 	return out
 }
 
-// beforeWatch reports whether something in a first list happened before the watch began.
-func (t *Tracker) beforeWatch(initial bool, at time.Time) bool {
+// happenedBeforeWatch reports whether something in a first list happened before the watch began.
+func (t *Tracker) happenedBeforeWatch(initial bool, at time.Time) bool {
 	return initial && (t.watchedUntil.IsZero() || at.Before(t.watchedUntil.Add(-clockSkew)))
 }

@@ -1,5 +1,5 @@
-// Package logs reads the ends of containers' logs. It bounds how many are read at once, of
-// each cluster and of all, how much is kept of each, and how long reading takes.
+// Package logs reads the ends of containers' logs. It bounds how many are read at once, how
+// much of each is kept, and how long reading takes.
 //
 // It decides what is kept of a log (its last lines, masked and made visible, and whether one
 // of them is the line of a panic), and explains why a log is missing. It does not know why a
@@ -40,8 +40,8 @@ const (
 	// large enough for the end to be included. If it is not, see read.
 	tailLines  = 200
 	limitBytes = 256 << 10
-	// maxWaiting is how many captures of a cluster may wait. A capture past it is refused,
-	// and its logs have that as their error.
+	// maxWaiting is how many captures of a cluster may wait. Captures beyond that are
+	// refused: each of their logs has an error that says so.
 	maxWaiting = 200
 	// maxError bounds the explanation of a missing log, in characters.
 	maxError = 300
@@ -73,14 +73,14 @@ type Capturer struct {
 	global chan struct{}
 
 	mu       sync.Mutex
-	clusters map[string]*cluster
+	clusters map[string]*clusterCaptures
 	stats    Stats
 }
 
-// cluster are the captures of one cluster.
-type cluster struct {
+// clusterCaptures are the running and waiting captures of one cluster.
+type clusterCaptures struct {
 	slots chan struct{}
-	// waiting counts the captures without a slot, total all of them.
+	// waiting is the number of captures without a slot, total that of all captures.
 	waiting, total int
 }
 
@@ -104,7 +104,7 @@ func New(cfg Config) *Capturer {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout
 	}
-	return &Capturer{cfg: cfg, mask: redact.New(), global: make(chan struct{}, cfg.Global), clusters: map[string]*cluster{}}
+	return &Capturer{cfg: cfg, mask: redact.New(), global: make(chan struct{}, cfg.Global), clusters: map[string]*clusterCaptures{}}
 }
 
 // Stats returns the present counts.
@@ -112,8 +112,8 @@ func (c *Capturer) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.stats
-	for _, k := range c.clusters {
-		s.Waiting += k.waiting
+	for _, captures := range c.clusters {
+		s.Waiting += captures.waiting
 	}
 	return s
 }
@@ -121,7 +121,7 @@ func (c *Capturer) Stats() Stats {
 // Capture reads the wanted logs, in that order. It waits for a slot. When ctx ends it returns
 // early, with an error in each log that was not read.
 func (c *Capturer) Capture(ctx context.Context, name string, from Source, wanted *fault.Capture) []kube.Log {
-	targets := c.bounded(wanted.Targets)
+	targets := c.firstContainers(wanted.Targets)
 	release, reason := c.acquire(ctx, name)
 	if release == nil {
 		out := make([]kube.Log, len(targets))
@@ -149,11 +149,12 @@ func (c *Capturer) Capture(ctx context.Context, name string, from Source, wanted
 		c.mu.Unlock()
 		out = append(out, l)
 	}
-	return distinct(out)
+	return markRepeated(out)
 }
 
-// bounded returns the targets of the first MaxContainers containers.
-func (c *Capturer) bounded(targets []fault.Target) []fault.Target {
+// firstContainers returns the targets of the first MaxContainers containers, and drops the
+// others.
+func (c *Capturer) firstContainers(targets []fault.Target) []fault.Target {
 	var out []fault.Target
 	seen := map[string]bool{}
 	for _, t := range targets {
@@ -166,9 +167,9 @@ func (c *Capturer) bounded(targets []fault.Target) []fault.Target {
 	return out
 }
 
-// distinct removes the log of a container that ended and was not restarted: the node returns
-// the log of the previous run for it.
-func distinct(logs []kube.Log) []kube.Log {
+// markRepeated replaces a log that equals that of the previous run with an error: the container
+// ended and was not restarted, so the node returned the same log for both.
+func markRepeated(logs []kube.Log) []kube.Log {
 	for i := range logs {
 		for j := range i {
 			p, l := &logs[j], &logs[i]
@@ -184,75 +185,75 @@ func distinct(logs []kube.Log) []kube.Log {
 // acquire waits for a slot. Without one, release is nil and reason explains it.
 func (c *Capturer) acquire(ctx context.Context, name string) (release func(), reason string) {
 	c.mu.Lock()
-	k := c.clusters[name]
-	if k == nil {
-		k = &cluster{slots: make(chan struct{}, c.cfg.PerCluster)}
-		c.clusters[name] = k
+	captures := c.clusters[name]
+	if captures == nil {
+		captures = &clusterCaptures{slots: make(chan struct{}, c.cfg.PerCluster)}
+		c.clusters[name] = captures
 	}
-	if k.waiting >= maxWaiting {
+	if captures.waiting >= maxWaiting {
 		c.stats.Refused++
 		c.mu.Unlock()
 		return nil, fmt.Sprintf("not read: %d captures of this cluster are waiting already", maxWaiting)
 	}
-	k.waiting++
-	k.total++
+	captures.waiting++
+	captures.total++
 	c.mu.Unlock()
 	// A capture takes a global slot only when it has one of its cluster, so that the waiting
 	// captures of a cluster take none from the others.
 	acquired := false
 	select {
-	case k.slots <- struct{}{}:
+	case captures.slots <- struct{}{}:
 		select {
 		case c.global <- struct{}{}:
 			acquired = true
 		case <-ctx.Done():
-			<-k.slots
+			<-captures.slots
 		}
 	case <-ctx.Done():
 	}
 	c.mu.Lock()
-	k.waiting--
+	captures.waiting--
 	c.mu.Unlock()
-	leave := func() {
+	deregister := func() {
 		c.mu.Lock()
-		if k.total--; k.total == 0 {
+		if captures.total--; captures.total == 0 {
 			delete(c.clusters, name)
 		}
 		c.mu.Unlock()
 	}
 	if !acquired {
-		leave()
-		return nil, "not read: " + explain(ctx.Err())
+		deregister()
+		return nil, "not read: " + describeError(ctx.Err())
 	}
 	return func() {
 		<-c.global
-		<-k.slots
-		leave()
+		<-captures.slots
+		deregister()
 	}, ""
 }
 
-// readLog reads one log and reports whether that timed out.
+// readLog reads one log. timedOut reports whether the node did not answer in time.
 func (c *Capturer) readLog(ctx context.Context, from Source, wanted *fault.Capture, t fault.Target) (l kube.Log, timedOut bool) {
 	l = kube.Log{Container: t.Container, Previous: t.Previous}
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	data, cut, err := c.read(ctx, from, wanted, t)
 	if err != nil {
-		l.Error = c.clean(explain(err), maxError)
+		l.Error = c.clean(describeError(err), maxError)
 		return l, errors.Is(err, context.DeadlineExceeded)
 	}
 	l.Sample, l.Truncated, l.HasPanic = c.sample(data, cut)
 	return l, false
 }
 
-// cuts describes what is missing of a log: anything, and whether it may begin or end within a
-// line.
-type cuts struct{ any, begin, end bool }
+// missing describes what a log lacks: any part of it, the beginning of its first line, or the
+// end of its last line.
+type missing struct{ any, begin, end bool }
 
 // read requests the last lines of a log. If they are longer than the limit, the answer has
 // their beginning and lacks the end: then it requests a quarter of the lines, and so on. Of a
 // single line that is longer than the limit only the beginning can be read.
-func (c *Capturer) read(ctx context.Context, from Source, wanted *fault.Capture, t fault.Target) (data []byte, cut cuts, err error) {
+func (c *Capturer) read(ctx context.Context, from Source, wanted *fault.Capture, t fault.Target) (data []byte, cut missing, err error) {
 	limit := max(limitBytes, 4*c.cfg.MaxBytes)
 	// One line more than is kept shows whether there are more.
 	for lines := int64(tailLines + 1); ; lines = max(lines/4, 1) {
@@ -285,24 +286,24 @@ func (c *Capturer) read(ctx context.Context, from Source, wanted *fault.Capture,
 	}
 }
 
-// lead is how many bytes before the sample are masked with it: whether the beginning of the
-// sample is part of a secret may depend on what precedes it.
-const lead = 8 << 10
+// maskContext is how many bytes before the sample are masked with it: whether the beginning of
+// the sample is part of a secret may depend on them.
+const maskContext = 8 << 10
 
 // maxToken bounds the part of a token that is removed where a line is cut, in bytes: few
 // tokens are longer, and a line may have no end.
 const maxToken = 4 << 10
 
-// sample returns what is kept of a log: its end, without secrets and with every character
-// visible; whether that is less than the log; and whether it has the line of a panic.
-func (c *Capturer) sample(data []byte, missing cuts) (sample string, truncated, hasPanic bool) {
-	truncated = missing.any
-	tail := kube.Tail(data, c.cfg.MaxBytes+lead)
+// sample returns the end of a log, without secrets and with every character visible. truncated
+// reports whether it is shorter than the log, hasPanic whether a line of it is that of a panic.
+func (c *Capturer) sample(data []byte, cut missing) (sample string, truncated, hasPanic bool) {
+	truncated = cut.any
+	tail := kube.Tail(data, c.cfg.MaxBytes+maskContext)
 	if len(tail) < len(data) {
-		truncated, missing.begin = true, true
+		truncated, cut.begin = true, true
 	}
-	if missing.begin { // the first line lacks its beginning, and the rest may be half a secret
-		if i := bytes.IndexByte(tail, '\n'); i >= 0 && i < lead {
+	if cut.begin { // the first line lacks its beginning, and the rest may be half a secret
+		if i := bytes.IndexByte(tail, '\n'); i >= 0 && i < maskContext {
 			tail = tail[i+1:]
 		} else {
 			i := bytes.IndexFunc(tail[:min(len(tail), maxToken)], isNotToken)
@@ -312,7 +313,7 @@ func (c *Capturer) sample(data []byte, missing cuts) (sample string, truncated, 
 			tail = tail[i:]
 		}
 	}
-	if missing.end {
+	if cut.end {
 		from := max(0, len(tail)-maxToken)
 		tail = tail[:from+1+bytes.LastIndexFunc(tail[from:], isNotToken)]
 	}
@@ -350,8 +351,8 @@ func (c *Capturer) clean(s string, limit int) string {
 	return sanitize.Cut(sanitize.Visible(c.mask.String(s)), limit)
 }
 
-// explain returns why a log is missing.
-func explain(err error) string {
+// describeError returns the explanation of a missing log for people.
+func describeError(err error) string {
 	var status apierrors.APIStatus
 	message := ""
 	if errors.As(err, &status) {

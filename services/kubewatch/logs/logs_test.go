@@ -36,8 +36,8 @@ type request struct {
 	lines, limit int
 }
 
-// cluster serves logs as a kubelet does: the first bytes of the last lines.
-func cluster(t *testing.T, answer func(w http.ResponseWriter, a request) (log string, done bool)) *api.Client {
+// clusterCaptures serves logs as a kubelet does: the first bytes of the last lines.
+func clusterCaptures(t *testing.T, answer func(w http.ResponseWriter, a request) (log string, done bool)) *api.Client {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -84,7 +84,7 @@ var web = fault.Target{Container: "web"}
 
 func one(t *testing.T, cfg logs.Config, answer func(w http.ResponseWriter, a request) (string, bool)) kube.Log {
 	t.Helper()
-	got := logs.New(cfg).Capture(t.Context(), "dev", cluster(t, answer), wanted(web))
+	got := logs.New(cfg).Capture(t.Context(), "dev", clusterCaptures(t, answer), wanted(web))
 	if len(got) != 1 || got[0].Container != "web" {
 		t.Fatalf("Capture = %+v, want one log of the container web", got)
 	}
@@ -169,7 +169,7 @@ func TestRefusals(t *testing.T) {
 func TestRequests(t *testing.T) {
 	var mu sync.Mutex
 	var seen []request
-	c := cluster(t, func(_ http.ResponseWriter, a request) (string, bool) {
+	c := clusterCaptures(t, func(_ http.ResponseWriter, a request) (string, bool) {
 		mu.Lock()
 		defer mu.Unlock()
 		seen = append(seen, a)
@@ -212,7 +212,7 @@ func TestBounds(t *testing.T) {
 			return "x\n", false
 		}
 	}
-	dev, prod := cluster(t, serve(&now)), cluster(t, serve(nil))
+	dev, prod := clusterCaptures(t, serve(&now)), clusterCaptures(t, serve(nil))
 	c := logs.New(logs.Config{PerCluster: 3, Global: 5})
 	var running sync.WaitGroup
 	var taken atomic.Int64
@@ -248,7 +248,7 @@ func TestBounds(t *testing.T) {
 // captures end with their context.
 func TestWaiting(t *testing.T) {
 	hold, held := make(chan struct{}), make(chan struct{})
-	from := cluster(t, func(http.ResponseWriter, request) (string, bool) { close(held); <-hold; return "x\n", false })
+	from := clusterCaptures(t, func(http.ResponseWriter, request) (string, bool) { close(held); <-hold; return "x\n", false })
 	c := logs.New(logs.Config{PerCluster: 1})
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -310,7 +310,7 @@ func TestHalfSecrets(t *testing.T) {
 func TestTimeout(t *testing.T) {
 	hold := make(chan struct{})
 	defer close(hold)
-	from := cluster(t, func(w http.ResponseWriter, a request) (string, bool) {
+	from := clusterCaptures(t, func(w http.ResponseWriter, a request) (string, bool) {
 		if a.container == "stuck" {
 			_, _ = io.WriteString(w, "begins\n")
 			w.(http.Flusher).Flush()
