@@ -67,8 +67,8 @@ func newFoldMetrics(refresh func()) foldMetrics {
 func (m foldMetrics) add(before, now fold.Stats) {
 	since := func(before, now uint64) float64 { return float64(now - min(before, now)) }
 	m.hidden.Add(since(before.Hidden, now.Hidden))
-	m.suppressed.Add(since(before.Held, now.Held))
-	m.lostSuppressed.Add(since(before.HeldLost, now.HeldLost))
+	m.suppressed.Add(since(before.Suppressed, now.Suppressed))
+	m.lostSuppressed.Add(since(before.SuppressedLost, now.SuppressedLost))
 	m.recurring.Add(since(before.Recurring, now.Recurring))
 	m.untracked.Add(since(before.Untracked, now.Untracked))
 	earlier := evictions(before.Evicted)

@@ -27,9 +27,9 @@ func TestFoldMetrics(t *testing.T) {
 	registry.MustRegister(m)
 	var exported fold.Stats
 	for _, now := range []fold.Stats{
-		{Hidden: 3, Held: 2, Evicted: fold.Evicted{Pages: 1}},
-		{Hidden: 3, Held: 5, HeldLost: 1, Recurring: 4, Untracked: 6, Evicted: fold.Evicted{Pages: 4}},
-		{Hidden: 4, Held: 5, HeldLost: 1, Recurring: 1, Untracked: 7, Evicted: fold.Evicted{Pages: 4}}, // an app with 3 bursts was evicted
+		{Hidden: 3, Suppressed: 2, Evicted: fold.Evicted{Pages: 1}},
+		{Hidden: 3, Suppressed: 5, SuppressedLost: 1, Recurring: 4, Untracked: 6, Evicted: fold.Evicted{Pages: 4}},
+		{Hidden: 4, Suppressed: 5, SuppressedLost: 1, Recurring: 1, Untracked: 7, Evicted: fold.Evicted{Pages: 4}}, // an app with 3 bursts was evicted
 	} {
 		m.add(exported, now)
 		exported = now

@@ -60,7 +60,7 @@ func (p *partition) tickWhileWaiting(ctx context.Context) error {
 		}
 		due := false
 		err := p.ask(ctx, func(l *loop) {
-			due = l.fold.Waits() || now.Sub(last) >= tickEvery && l.fold.Unfinished()
+			due = l.fold.HasSuppressed() || now.Sub(last) >= tickEvery && l.fold.HasOpenIncidents()
 		})
 		if err != nil || !due || !p.lease.held() {
 			continue

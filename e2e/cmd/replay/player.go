@@ -56,13 +56,13 @@ func (p *player) finish(longest time.Duration) error {
 
 // pass lets time pass until just before a time, in steps of a second after the newest message.
 func (p *player) pass(until time.Time) error {
-	for p.fold.Waits() || p.fold.Unfinished() {
+	for p.fold.HasSuppressed() || p.fold.HasOpenIncidents() {
 		next := p.newest.Add(heldEvery)
 		if !next.Before(until) {
 			return nil
 		}
 		p.newest = next
-		if !p.fold.Waits() && next.Sub(p.ticked) < openEvery {
+		if !p.fold.HasSuppressed() && next.Sub(p.ticked) < openEvery {
 			continue
 		}
 		p.ticked = next

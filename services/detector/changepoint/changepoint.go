@@ -4,10 +4,9 @@
 // It compares the newest values with up to 20 before them, the reference. One value far
 // outside is only a hint (Single). The values that follow either confirm it, by the median
 // of three (Probable) and of five (Confirmed), or it is withdrawn. A finding can begin with
-// any of the three. Values under suspicion stay out of the reference until it is decided:
-// those of what is withdrawn count like others then, those of a Confirmed are dropped if
-// the series comes back, and a level that stays for as long as the caller says becomes the
-// reference. Until then the reference is frozen.
+// any of the three. Meanwhile the reference is frozen and the values of the finding stay out
+// of it. They enter it if the finding is withdrawn, are dropped if the series recovers from
+// a Confirmed, and become the reference if the level lasts for as long as the caller says.
 //
 // The tests bound the number of false alarms. A Single lies 9 median deviations out, which
 // is 6 standard deviations of normal values. A Probable is three values that are all worse,
@@ -33,37 +32,38 @@ import (
 )
 
 const (
-	// Reference is the most values that the newest are compared with.
-	Reference = 20
-	// Newest is the most of the newest values that are compared with them.
-	Newest = 5
-	// held is the most values that wait to be decided. Of more, the oldest go to the
-	// reference while nothing is found, and are dropped otherwise.
-	held = 2 * Newest
+	// MaxReference is the largest number of values in the reference.
+	MaxReference = 20
+	// MaxSample is the largest number of newest values that are compared with the reference.
+	MaxSample = 5
+	// maxNewest is the largest number of values that are not in the reference yet. Of more,
+	// the oldest go to the reference if nothing is found, and are dropped otherwise.
+	maxNewest = 2 * MaxSample
 )
 
-// How far out values must lie, in median deviations of the values before, and how many of
-// these are needed. Few values tell less of how they vary.
+// How far out values must lie, in median deviations of the values before them, and how many
+// values before them are needed. Fewer values need a larger distance.
 const (
-	singleOut, singleOf         = 9, 20
-	probableOut, probableOf     = 4, 10
-	probableFewOut, probableFew = 8, 6
-	confirmedOf                 = 5
+	singleDeviations, singleMin           = 9, 20
+	probableDeviations, probableMin       = 4, 10
+	probableFewDeviations, probableFewMin = 8, 6
+	confirmedMin                          = 5
 )
 
 const (
-	// The patience is how many values after a Single, and after a Probable, may neither
-	// confirm it nor show that all is as before. Then it is withdrawn.
+	// The number of values after a Single, and after a Probable, that may neither confirm it
+	// nor return to the usual level. Then it is withdrawn.
 	singlePatience   = 4
 	probablePatience = 8
-	// reminded is how many values after a Confirmed are remembered when they leave: if the
-	// series comes back, its level can be a usual one.
-	reminded = 12
-	// longest bounds the count of values since a confidence was reached.
-	longest = 20
-	// remembered is for how many values a withdrawn Single is remembered. Until then only a
-	// value half as large again is another one: what is alone now and then is usual.
-	remembered = 500
+	// keptAfterConfirmed is how many of the values after a Confirmed are added to the past:
+	// if the series recovers, that level can be a usual one.
+	keptAfterConfirmed = 12
+	// maxSince bounds the count of values since a confidence was reached.
+	maxSince = 20
+	// peakLifetime is for how many values a withdrawn Single is remembered. Meanwhile only a
+	// value half as large again is another Single, because now and then one such value is
+	// usual.
+	peakLifetime = 500
 )
 
 // Confidence is how certain a higher level is.
@@ -83,16 +83,16 @@ func (c Confidence) String() string { return names[c] }
 
 // SampleSize returns how many of the newest values a confidence is the median of.
 func (c Confidence) SampleSize() int {
-	return [...]int{None: 0, Single: 1, Probable: 3, Confirmed: Newest}[c]
+	return [...]int{None: 0, Single: 1, Probable: 3, Confirmed: MaxSample}[c]
 }
 
-// Event is the result of a value.
-type Event uint8
+// Transition is the change of the finding that a value causes.
+type Transition uint8
 
-// The events.
+// The transitions.
 const (
-	// Nothing has changed.
-	Nothing Event = iota
+	// NoChange leaves the finding as it is.
+	NoChange Transition = iota
 	// Risen is a higher level, or a higher confidence in it.
 	Risen
 	// Withdrawn is a Single or a Probable that is not confirmed.
@@ -107,10 +107,10 @@ const (
 
 // Verdict is the result of a value, with its figures.
 type Verdict struct {
-	Event Event
-	// Confidence is that of the finding, or of the one that an event ends.
+	Transition Transition
+	// Confidence is that of the finding, or of the one that the transition ends.
 	Confidence Confidence
-	// Began reports whether nothing was found before.
+	// Began reports whether there was no finding before.
 	Began bool
 	// Worse reports whether the level of a Confirmed has risen again.
 	Worse bool
@@ -120,49 +120,50 @@ type Verdict struct {
 	// Usual is the median, doubled, of the values before them, and Values their number.
 	Usual  int64
 	Values int
-	// Chance is that of the ranks of a Confirmed if nothing had changed and values were
-	// independent.
+	// Chance is the probability of the ranks of a Confirmed if nothing had changed and values
+	// were independent.
 	Chance float64
 }
 
 // Series is one series of values. The zero value has none.
 type Series struct {
-	reference [Reference]int64 // the oldest first
-	newest    [held]int64      // the oldest first, all newer than the reference
-	older     [older]float32   // the oldest first, all older than the reference
+	reference [MaxReference]int64 // the oldest first
+	newest    [maxNewest]int64    // the oldest first, all newer than the reference
+	older     [maxOlder]float32   // the oldest first, all older than the reference
 	// nref, nnew and nold are the numbers of each.
 	nref, nnew, nold uint8
-	// kept, in percent, and noise are what was known of the past that was forgotten last
-	// (see past), while the values since then are few; noise is 0 if nothing was.
-	kept  uint8
-	noise float32
+	// correlation, in percent, and noise are those of the past that was last forgotten (see
+	// past). They are used while there are few values since; noise is 0 if there are none.
+	correlation uint8
+	noise       float32
 
 	found Confidence
-	// suspects is the number of newest values under suspicion, since the number of values
-	// after the confidence was reached, bounded by longest.
+	// suspects is the number of newest values that belong to the finding, since the number of
+	// values after its confidence was reached, bounded by maxSince.
 	suspects, since uint8
-	// slow reports whether the median of the five newest is nearly worse, though nothing is
-	// found: so none of them goes into the reference yet.
-	slow bool
+	// pending reports whether the median of the five newest exceeds the usual one by half of
+	// what is worse, though nothing is found. Then none of them goes into the reference yet.
+	pending bool
 	// level is the doubled median of the finding, u that of a Confirmed.
 	level int64
 	u     uint8
 
-	// peak is the largest Single that was withdrawn, forget the number of values for which
-	// it is still remembered.
-	peak   int64
-	forget uint16
+	// peak is the largest Single that was withdrawn, and peakLeft the number of values for
+	// which it is still remembered.
+	peak     int64
+	peakLeft uint16
 }
 
-// Confidence returns that of the finding.
+// Confidence returns the confidence of the current finding.
 func (s *Series) Confidence() Confidence { return s.found }
 
-// Settling is the number of values after which a level is usual, if the caller has no
-// reason for another one.
-const Settling = 20
+// DefaultSettling is the number of values after which a level is usual, for callers without
+// a number of their own.
+const DefaultSettling = 20
 
-// Never is more values than are ever counted.
-const Never = Newest + longest + 1
+// NeverSettle is a number of values after which no level becomes usual: more than are ever
+// counted.
+const NeverSettle = MaxSample + maxSince + 1
 
 // Add adds the next value, from 0 to Max. A level that is Confirmed is the usual one once
 // settling values lie on it.
@@ -172,70 +173,70 @@ func (s *Series) Add(sc *Scale, v int64, settling int) Verdict {
 		b base
 		a comparison
 	)
-	s.before(&b, Newest)
-	if to := s.rise(sc, &b, &a); to != None {
-		return s.risen(to, &a)
+	s.loadBase(&b, MaxSample)
+	if confidence := s.findRise(sc, &b, &a); confidence != None {
+		return s.startFinding(confidence, &a)
 	}
-	if s.found != None && b.n < Reference {
-		s.before(&b, int(s.suspects))
+	if s.found != None && b.n < MaxReference {
+		s.loadBase(&b, int(s.suspects))
 	}
-	five := s.last(Newest)
+	five := s.newestValues(MaxSample)
 	switch s.found {
 	case None:
-		if len(five) == 0 || b.n < confirmedOf {
+		if len(five) == 0 || b.n < confirmedMin {
 			return Verdict{}
 		}
-		median := double(five)
-		s.slow = sc.nearly(median, b.median)
-		if sc.over(b.median, median) && lower(five, &b) && s.fell(sc) {
-			s.begin(sc, five)
-			return Verdict{Event: Improved, Level: median, Sample: Newest, Usual: b.median, Values: b.n}
+		median := doubledMedian(five)
+		s.pending = sc.isHalfWorse(median, b.median)
+		if sc.isWorse(b.median, median) && isClearlyLower(five, &b) && s.isFall(sc) {
+			s.resetReference(sc, five)
+			return Verdict{Transition: Improved, Level: median, Sample: MaxSample, Usual: b.median, Values: b.n}
 		}
 	case Single:
-		if two := s.last(2); s.since >= singlePatience || s.since >= 2 && (b.n == 0 || !sc.over(2*slices.Max(two), b.median)) {
+		if two := s.newestValues(2); s.since >= singlePatience || s.since >= 2 && (b.n == 0 || !sc.isWorse(2*slices.Max(two), b.median)) {
 			s.rememberPeak(s.level / 2)
-			return s.end(Withdrawn, s.last(int(s.since)), &b)
+			return s.endFinding(Withdrawn, s.newestValues(int(s.since)), &b)
 		}
 	case Probable:
-		if three := s.last(Probable.SampleSize()); s.since >= probablePatience || s.isBack(three, &b) {
-			return s.end(Withdrawn, three, &b)
+		if three := s.newestValues(Probable.SampleSize()); s.since >= probablePatience || s.isBack(three, &b) {
+			return s.endFinding(Withdrawn, three, &b)
 		}
 	case Confirmed:
-		// Half as much again as before is a finding, too.
-		if three := s.last(Probable.SampleSize()); int(s.since) >= len(three) && sc.over(2*slices.Min(three), s.level) && 2*double(three) >= 3*s.level {
-			s.level, s.since = double(three), 0
+		// Half as much again as the Confirmed level is a finding, too.
+		if three := s.newestValues(Probable.SampleSize()); int(s.since) >= len(three) && sc.isWorse(2*slices.Min(three), s.level) && 2*doubledMedian(three) >= 3*s.level {
+			s.level, s.since = doubledMedian(three), 0
 			return Verdict{
-				Event: Risen, Confidence: Confirmed, Worse: true, Level: s.level, Sample: len(three), Usual: b.median, Values: b.n,
+				Transition: Risen, Confidence: Confirmed, Worse: true, Level: s.level, Sample: len(three), Usual: b.median, Values: b.n,
 				Chance: chance(int(s.u), b.n),
 			}
 		}
 		if s.isBack(five, &b) {
-			if s.since >= Newest { // not a short one: it may be usual by turns
+			if s.since >= MaxSample { // long enough to be a second usual level
 				for _, v := range s.newest[:max(int(s.nnew)-Probable.SampleSize(), 0)] {
 					s.keepOlder(v)
 				}
 			}
-			verdict := s.end(Recovered, five, &b)
-			// Most of them are as before; the others belong to what is over.
-			s.nnew = uint8(copy(s.newest[:], s.last(Probable.SampleSize())))
+			verdict := s.endFinding(Recovered, five, &b)
+			// The newest three are as before; the others belong to the finding.
+			s.nnew = uint8(copy(s.newest[:], s.newestValues(Probable.SampleSize())))
 			return verdict
 		}
-		if Newest+int(s.since) >= settling {
-			verdict := s.end(Settled, five, &b)
-			s.begin(sc, s.newest[:s.nnew])
+		if MaxSample+int(s.since) >= settling {
+			verdict := s.endFinding(Settled, five, &b)
+			s.resetReference(sc, s.newest[:s.nnew])
 			return verdict
 		}
 	}
 	return Verdict{}
 }
 
-// Now returns the verdict on the current finding.
-func (s *Series) Now() Verdict {
+// Current returns the verdict on the current finding, without a transition.
+func (s *Series) Current() Verdict {
 	if s.found == None {
 		return Verdict{}
 	}
 	var b base
-	s.before(&b, int(s.suspects))
+	s.loadBase(&b, int(s.suspects))
 	v := Verdict{Confidence: s.found, Level: s.level, Sample: s.found.SampleSize(), Usual: b.median, Values: b.n}
 	if s.found == Confirmed {
 		v.Chance = chance(int(s.u), b.n)
@@ -243,27 +244,27 @@ func (s *Series) Now() Verdict {
 	return v
 }
 
-// Usual returns the median, doubled, of the values that are under no suspicion, and their
-// number: at most Reference.
+// Usual returns the median, doubled, of the values that do not belong to the finding, and
+// their number: at most [MaxReference].
 func (s *Series) Usual() (median int64, values int) {
 	var b base
-	s.before(&b, int(s.suspects))
+	s.loadBase(&b, int(s.suspects))
 	return b.median, b.n
 }
 
-// push makes v the newest value. Of those that are older than the newest five and under no
-// suspicion the oldest go into the reference.
+// push makes v the newest value. Values older than the newest five that do not belong to the
+// finding go into the reference, the oldest first.
 func (s *Series) push(v int64) {
-	if s.forget > 0 {
-		if s.forget--; s.forget == 0 {
+	if s.peakLeft > 0 {
+		if s.peakLeft--; s.peakLeft == 0 {
 			s.peak = 0
 		}
 	}
-	for s.nnew == held || s.nnew >= Newest && !s.slow && s.nnew > s.suspects {
+	for s.nnew == maxNewest || s.nnew >= MaxSample && !s.pending && s.nnew > s.suspects {
 		if s.nnew > s.suspects {
 			s.addReference(s.newest[0])
 		} else {
-			if s.found == Confirmed && s.since <= reminded {
+			if s.found == Confirmed && s.since <= keptAfterConfirmed {
 				s.keepOlder(s.newest[0])
 			}
 			s.suspects--
@@ -274,13 +275,13 @@ func (s *Series) push(v int64) {
 	s.nnew++
 	if s.found != None {
 		s.suspects++
-		s.since = min(s.since+1, longest)
+		s.since = min(s.since+1, maxSince)
 	}
 }
 
 // addReference adds a value to the reference, whose oldest is removed.
 func (s *Series) addReference(v int64) {
-	if s.nref == Reference {
+	if s.nref == MaxReference {
 		s.keepOlder(s.reference[0])
 		s.nref = uint8(copy(s.reference[:], s.reference[1:]))
 	}
@@ -288,28 +289,28 @@ func (s *Series) addReference(v int64) {
 	s.nref++
 }
 
-// keepOlder adds a value to those that are older than the reference.
+// keepOlder adds a value to the past before the reference.
 func (s *Series) keepOlder(v int64) {
-	if s.nold == older {
+	if s.nold == maxOlder {
 		s.nold = uint8(copy(s.older[:], s.older[1:]))
 	}
 	s.older[s.nold] = float32(v)
 	s.nold++
 }
 
-// last returns the k newest values, or none if there are fewer.
-func (s *Series) last(k int) []int64 {
+// newestValues returns the k newest values, or none if there are fewer.
+func (s *Series) newestValues(k int) []int64 {
 	if int(s.nnew) < k {
 		return nil
 	}
 	return s.newest[int(s.nnew)-k : s.nnew]
 }
 
-// before fills in what the k newest values are compared with: the reference, and while that
-// is not full the values between, if they are under no suspicion.
-func (s *Series) before(b *base, k int) {
+// loadBase fills b with the values that the k newest are compared with: the reference, and
+// the values after it that do not belong to the finding, if the reference is not full.
+func (s *Series) loadBase(b *base, k int) {
 	b.n = copy(b.sorted[:], s.reference[:s.nref])
-	if between := int(s.nnew) - max(k, int(s.suspects)); between > 0 && !s.slow {
+	if between := int(s.nnew) - max(k, int(s.suspects)); between > 0 && !s.pending {
 		b.n += copy(b.sorted[b.n:], s.newest[:between])
 	}
 	if b.n > 0 {
@@ -323,17 +324,17 @@ type comparison struct {
 	base
 }
 
-// rise returns the highest confidence that the newest values give, if it is higher than
-// that of the finding, with the comparison in a. b is what the five newest are compared
-// with.
-func (s *Series) rise(sc *Scale, b *base, a *comparison) Confidence {
+// findRise returns the highest confidence that the newest values give, if it is higher than
+// that of the finding, and fills a with the comparison. b has the values that the five
+// newest are compared with.
+func (s *Series) findRise(sc *Scale, b *base, a *comparison) Confidence {
 	var p past
-	if five := s.last(Newest); len(five) > 0 && b.n >= confirmedOf && s.found < Confirmed {
-		if median := double(five); sc.nearly(median, b.median) {
-			if u := larger(five, b.sorted[:b.n]); u >= worse[b.n] || s.found == None && u >= likely[b.n] && sc.perhaps(median, b.median) {
-				s.loadPast(sc, &p, Newest)
-				if (sc.over(median, b.median) || p.over(median)) &&
-					(u >= worse[b.n] && p.rises(confirmedRise) && p.off(median) || s.found == None && p.large(median, confirmedLarge, confirmedSure)) {
+	if five := s.newestValues(MaxSample); len(five) > 0 && b.n >= confirmedMin && s.found < Confirmed {
+		if median := doubledMedian(five); sc.isHalfWorse(median, b.median) {
+			if u := countLarger(five, b.sorted[:b.n]); u >= worseU[b.n] || s.found == None && u >= likelyU[b.n] && sc.canBeLarge(median, b.median) {
+				s.loadPast(sc, &p, MaxSample)
+				if (sc.isWorse(median, b.median) || p.isOverLowestLevel(median)) &&
+					(u >= worseU[b.n] && p.risesBy(confirmedRise) && p.isClearOfLevels(median) || s.found == None && p.isLarge(median, confirmedTimes, confirmedJump)) {
 					s.u, a.level, a.base = uint8(u), median, *b
 					return Confirmed
 				}
@@ -341,37 +342,37 @@ func (s *Series) rise(sc *Scale, b *base, a *comparison) Confidence {
 		}
 	}
 	newest := 2 * s.newest[s.nnew-1]
-	if s.found >= Probable || b.n > 0 && !sc.over(newest, b.median) {
-		return None // most often: not even this one is worse
+	if s.found >= Probable || b.n > 0 && !sc.isWorse(newest, b.median) {
+		return None // the most frequent case: not even the newest value is worse
 	}
-	if three := s.last(Probable.SampleSize()); len(three) > 0 {
+	if three := s.newestValues(Probable.SampleSize()); len(three) > 0 {
 		s.compare(a, b, three)
-		if sc.over(2*slices.Min(three), a.median) && a.n >= probableFew {
-			out := probableOut
-			if a.n < probableOf {
-				out = probableFewOut
+		if sc.isWorse(2*slices.Min(three), a.median) && a.n >= probableFewMin {
+			out := probableDeviations
+			if a.n < probableMin {
+				out = probableFewDeviations
 			}
-			if far := sc.beyond(a.level, &a.base, out); far || sc.perhaps(a.level, a.median) {
+			if far := sc.exceedsDeviations(a.level, &a.base, out); far || sc.canBeLarge(a.level, a.median) {
 				s.loadPast(sc, &p, Probable.SampleSize())
-				if far && p.seldom(a.level, fewOf) && p.rises(probableRise) && p.off(a.level) ||
-					p.large(a.level, threeLarge, threeSure) && p.seldom(a.level, hardlyOf) {
+				if far && p.isRare(a.level, rareIn) && p.risesBy(probableRise) && p.isClearOfLevels(a.level) ||
+					p.isLarge(a.level, threeTimes, threeJump) && p.isRare(a.level, veryRareIn) {
 					return Probable
 				}
 			}
 		}
 	}
-	if four := s.last(4); len(four) > 0 && b.n >= probableOf {
-		if median := double(four); sc.perhaps(median, b.median) && threeOver(sc, four, b.median) {
-			if s.loadPast(sc, &p, len(four)); p.large(median, fourLarge, fourSure) && p.seldom(median, hardlyOf) {
-				s.compare(a, b, s.last(Probable.SampleSize()))
+	if four := s.newestValues(4); len(four) > 0 && b.n >= probableMin {
+		if median := doubledMedian(four); sc.canBeLarge(median, b.median) && threeAreWorse(sc, four, b.median) {
+			if s.loadPast(sc, &p, len(four)); p.isLarge(median, fourTimes, fourJump) && p.isRare(median, veryRareIn) {
+				s.compare(a, b, s.newestValues(Probable.SampleSize()))
 				return Probable
 			}
 		}
 	}
-	if s.found == None && newest > 3*s.peak { // the peak is not doubled: half as large again
-		s.compare(a, b, s.last(1))
-		if a.n >= singleOf && sc.over(newest, a.median) && sc.tops(newest, b) {
-			if s.loadPast(sc, &p, 1); (p.nlevels > 1 || sc.beyond(newest, &a.base, singleOut)) && p.alone() {
+	if s.found == None && newest > 3*s.peak { // half as large again; the peak is not doubled
+		s.compare(a, b, s.newestValues(1))
+		if a.n >= singleMin && sc.isWorse(newest, a.median) && sc.exceedsAll(newest, b) {
+			if s.loadPast(sc, &p, 1); (p.nlevels > 1 || sc.exceedsDeviations(newest, &a.base, singleDeviations)) && p.isAlone() {
 				return Single
 			}
 		}
@@ -379,84 +380,85 @@ func (s *Series) rise(sc *Scale, b *base, a *comparison) Confidence {
 	return None
 }
 
-// compare compares the newest values with those before them, which are b if b is full.
+// compare fills a with the comparison of the newest values with those before them, which are
+// b if b is full.
 func (s *Series) compare(a *comparison, b *base, values []int64) {
-	a.level = double(values)
-	if a.base = *b; b.n < Reference {
-		s.before(&a.base, len(values))
+	a.level = doubledMedian(values)
+	if a.base = *b; b.n < MaxReference {
+		s.loadBase(&a.base, len(values))
 	}
 }
 
-// risen notes a finding.
-func (s *Series) risen(to Confidence, a *comparison) Verdict {
-	v := Verdict{Event: Risen, Confidence: to, Began: s.found == None, Level: a.level, Sample: to.SampleSize(), Usual: a.median, Values: a.n}
-	s.suspects = max(s.suspects, uint8(to.SampleSize()))
-	if to == Confirmed || s.slow {
-		s.suspects = s.nnew // whatever waited did so because it looked the same
+// startFinding begins a finding, or raises its confidence.
+func (s *Series) startFinding(confidence Confidence, a *comparison) Verdict {
+	v := Verdict{Transition: Risen, Confidence: confidence, Began: s.found == None, Level: a.level, Sample: confidence.SampleSize(), Usual: a.median, Values: a.n}
+	s.suspects = max(s.suspects, uint8(confidence.SampleSize()))
+	if confidence == Confirmed || s.pending {
+		s.suspects = s.nnew // the values that wait are on the new level, too
 	}
-	if to == Confirmed {
+	if confidence == Confirmed {
 		v.Chance = chance(int(s.u), a.n)
 	}
-	s.found, s.level, s.since, s.slow = to, a.level, 0, false
+	s.found, s.level, s.since, s.pending = confidence, a.level, 0, false
 	return v
 }
 
-// end ends the finding, as values show.
-func (s *Series) end(how Event, values []int64, b *base) Verdict {
-	v := Verdict{Event: how, Confidence: s.found, Usual: b.median, Values: b.n, Sample: len(values)}
+// endFinding ends the finding by a transition that values show.
+func (s *Series) endFinding(transition Transition, values []int64, b *base) Verdict {
+	v := Verdict{Transition: transition, Confidence: s.found, Usual: b.median, Values: b.n, Sample: len(values)}
 	if len(values) > 0 {
-		v.Level = double(values)
+		v.Level = doubledMedian(values)
 	}
 	s.found, s.suspects, s.since, s.level, s.u = None, 0, 0, 0, 0
 	return v
 }
 
-// begin makes values the reference, and forgets all others.
-func (s *Series) begin(sc *Scale, values []int64) {
+// resetReference makes values the reference and forgets all others.
+func (s *Series) resetReference(sc *Scale, values []int64) {
 	var p past
-	if s.loadPast(sc, &p, Newest); p.n >= manyPast*3/4 {
-		s.kept, s.noise = uint8(100*p.kept), float32(p.noise)
+	if s.loadPast(sc, &p, MaxSample); p.n >= reliablePast*3/4 {
+		s.correlation, s.noise = uint8(100*p.correlation), float32(p.noise)
 	}
 	s.nref = uint8(copy(s.reference[:], values))
-	s.nnew, s.nold, s.slow, s.peak, s.forget = 0, 0, false, 0, 0
+	s.nnew, s.nold, s.pending, s.peak, s.peakLeft = 0, 0, false, 0, 0
 }
 
-func (s *Series) rememberPeak(peak int64) { s.peak, s.forget = max(s.peak, peak), remembered }
+func (s *Series) rememberPeak(peak int64) { s.peak, s.peakLeft = max(s.peak, peak), peakLifetime }
 
 // isBack reports whether the median of values is nearer to the usual one than to the
 // finding's.
 func (s *Series) isBack(values []int64, b *base) bool {
-	return len(values) > 0 && 2*double(values) < b.median+s.level
+	return len(values) > 0 && 2*doubledMedian(values) < b.median+s.level
 }
 
-// fell reports whether the five newest values are lower than all that is usual.
-func (s *Series) fell(sc *Scale) bool {
+// isFall reports whether the five newest values are lower than every usual level.
+func (s *Series) isFall(sc *Scale) bool {
 	var p past
-	s.loadPast(sc, &p, Newest)
-	return (p.n >= manyPast || p.n >= fewPast && p.kept == 0) && p.jump(math.MaxFloat64) <= -fellRise
+	s.loadPast(sc, &p, MaxSample)
+	return (p.n >= reliablePast || p.n >= minPast && p.correlation == 0) && p.jump(math.MaxFloat64) <= -fellRise
 }
 
-// lower reports whether five values are certainly under the others, or under all of them
-// while there are too few for certainty.
-func lower(five []int64, b *base) bool {
-	return smaller(five, b.sorted[:b.n]) >= min(better[b.n], Newest*b.n)
+// isClearlyLower reports whether the ranks show that five values are lower than the others,
+// or whether they are lower than all of them while there are too few for that test.
+func isClearlyLower(five []int64, b *base) bool {
+	return countSmaller(five, b.sorted[:b.n]) >= min(improvedU[b.n], MaxSample*b.n)
 }
 
-// threeOver reports whether at least three values are worse than a doubled one. The median
-// of four is high with two of them.
-func threeOver(sc *Scale, four []int64, than int64) bool {
+// threeAreWorse reports whether at least three of four values are worse than a doubled one.
+// The median of four is already high with two.
+func threeAreWorse(sc *Scale, four []int64, than int64) bool {
 	n := 0
 	for _, v := range four {
-		if sc.over(2*v, than) {
+		if sc.isWorse(2*v, than) {
 			n++
 		}
 	}
 	return n >= 3
 }
 
-// double returns twice the median of up to five values.
-func double(values []int64) int64 {
-	var sorted [Newest]int64
+// doubledMedian returns twice the median of up to five values, which is a whole number.
+func doubledMedian(values []int64) int64 {
+	var sorted [MaxSample]int64
 	n := copy(sorted[:], values)
 	sort(sorted[:n])
 	return sorted[(n-1)/2] + sorted[n/2]

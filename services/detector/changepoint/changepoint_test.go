@@ -18,8 +18,8 @@ import (
 // said is a verdict in a few words: what is found, or how it ended, with the level
 // and what it is compared with in whole units.
 func said(v changepoint.Verdict) string {
-	what := map[changepoint.Event]string{changepoint.Withdrawn: "withdrawn ", changepoint.Recovered: "recovered ", changepoint.Settled: "settled ", changepoint.Improved: "improved "}[v.Event]
-	if v.Event == changepoint.Risen {
+	what := map[changepoint.Transition]string{changepoint.Withdrawn: "withdrawn ", changepoint.Recovered: "recovered ", changepoint.Settled: "settled ", changepoint.Improved: "improved "}[v.Transition]
+	if v.Transition == changepoint.Risen {
 		what = v.Confidence.String() + " "
 	}
 	return fmt.Sprintf("%s%g, usual %g of %d", what, float64(v.Level)/2, float64(v.Usual)/2, v.Values)
@@ -149,7 +149,7 @@ func play(t *testing.T, s *changepoint.Series, sc *changepoint.Scale, series str
 		for range many {
 			n++
 			*s = restored(t, s)
-			if verdict := s.Add(sc, v, changepoint.Settling); verdict.Event != changepoint.Nothing {
+			if verdict := s.Add(sc, v, changepoint.DefaultSettling); verdict.Transition != changepoint.NoChange {
 				all = append(all, fmt.Sprintf("%d: %s", n, said(verdict)))
 			}
 		}
@@ -200,17 +200,17 @@ func TestVerdicts(t *testing.T) {
 				usual = min(usual*rapid.Int64Range(1, 30).Draw(t, "tenths")/10, changepoint.Max)
 			}
 			v := min(usual*rapid.SampledFrom([]int64{9, 10, 10, 10, 11, 30}).Draw(t, "factor")/10, changepoint.Max)
-			got := one.Add(sc, v, changepoint.Settling)
+			got := one.Add(sc, v, changepoint.DefaultSettling)
 			if rapid.Bool().Draw(t, "restart") {
 				other = restored(t, &other)
 			}
-			if again := other.Add(sc, v, changepoint.Settling); again != got || !same(&one, &other) {
+			if again := other.Add(sc, v, changepoint.DefaultSettling); again != got || !same(&one, &other) {
 				t.Fatalf("undisturbed %+v, restarted %+v", got, again)
 			}
 			now := one.Confidence()
-			switch got.Event {
-			case changepoint.Nothing, changepoint.Improved:
-				if now != before || got.Event == changepoint.Improved && (now != changepoint.None || got.Level >= got.Usual) {
+			switch got.Transition {
+			case changepoint.NoChange, changepoint.Improved:
+				if now != before || got.Transition == changepoint.Improved && (now != changepoint.None || got.Level >= got.Usual) {
 					t.Fatalf("%v became %v with %+v", before, now, got)
 				}
 			case changepoint.Risen:
@@ -218,15 +218,15 @@ func TestVerdicts(t *testing.T) {
 					(got.Chance > 0) != (now == changepoint.Confirmed) || got.Chance >= 0.05 {
 					t.Fatalf("%v became %v with %+v", before, now, got)
 				}
-				if again := one.Now(); again.Level != got.Level || again.Confidence != now || again.Usual != got.Usual {
+				if again := one.Current(); again.Level != got.Level || again.Confidence != now || again.Usual != got.Usual {
 					t.Fatalf("%+v, and now %+v", got, again)
 				}
 			default:
-				if before == changepoint.None || now != changepoint.None || got.Confidence != before || (got.Event == changepoint.Withdrawn) != (before < changepoint.Confirmed) {
+				if before == changepoint.None || now != changepoint.None || got.Confidence != before || (got.Transition == changepoint.Withdrawn) != (before < changepoint.Confirmed) {
 					t.Fatalf("%v became %v with %+v", before, now, got)
 				}
 			}
-			if median, n := one.Usual(); n > changepoint.Reference || n == 0 && median != 0 {
+			if median, n := one.Usual(); n > changepoint.MaxReference || n == 0 && median != 0 {
 				t.Fatalf("usual %d of %d", median, n)
 			}
 			before = now
@@ -255,7 +255,7 @@ func TestOf(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := changepoint.FromValues(tt.values)
-			if n := len(s.Values()); n != min(len(tt.values), changepoint.Reference) {
+			if n := len(s.Values()); n != min(len(tt.values), changepoint.MaxReference) {
 				t.Errorf("%d values", n)
 			}
 			if got := play(t, &s, sc, tt.series); got != tt.want {
@@ -276,7 +276,7 @@ func FuzzRestore(f *testing.F) {
 				n = 1
 			}
 			for range n {
-				s.Add(&times, 1000*v, changepoint.Settling)
+				s.Add(&times, 1000*v, changepoint.DefaultSettling)
 			}
 		}
 		f.Add(snapshottest.Write(&s))
@@ -292,11 +292,11 @@ func FuzzRestore(f *testing.F) {
 		if again := restored(t, &s); !same(&again, &s) {
 			t.Fatalf("%+v\n%+v", s, again)
 		}
-		s.Now()
+		s.Current()
 		s.Usual()
 		s.Values()
 		for i := range 60 {
-			s.Add(&times, int64(i%7)*100_000, changepoint.Settling)
+			s.Add(&times, int64(i%7)*100_000, changepoint.DefaultSettling)
 			if i%9 == 0 {
 				if again := restored(t, &s); !same(&again, &s) {
 					t.Fatalf("%+v\n%+v", s, again)

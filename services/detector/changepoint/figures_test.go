@@ -41,8 +41,8 @@ type tally struct {
 
 func (t *tally) take(v changepoint.Verdict) {
 	t.loads++
-	switch v.Event {
-	case changepoint.Nothing:
+	switch v.Transition {
+	case changepoint.NoChange:
 	case changepoint.Risen:
 		if v.Began {
 			t.first[v.Confidence]++
@@ -93,7 +93,7 @@ func TestFalseAlarms(t *testing.T) {
 				var s, o changepoint.Series
 				p, q := newPage(i, tt.cv), newPage(pages+i, tt.cv)
 				for n := range 300 {
-					v := s.Add(&times, p.load(1), changepoint.Settling)
+					v := s.Add(&times, p.load(1), changepoint.DefaultSettling)
 					unchanged.take(v)
 					if n < 30 {
 						cold.take(v)
@@ -102,7 +102,7 @@ func TestFalseAlarms(t *testing.T) {
 					if q.IntN(50) == 0 {
 						factor, far = 3, far+1
 					}
-					outliers.take(o.Add(&times, q.load(factor), changepoint.Settling))
+					outliers.take(o.Add(&times, q.load(factor), changepoint.DefaultSettling))
 				}
 			}
 			alone := outliers.first[changepoint.Single]
@@ -135,18 +135,18 @@ func TestRecall(t *testing.T) {
 					var s changepoint.Series
 					p := newPage(10*pages+seed, tt.cv)
 					for range 40 {
-						s.Add(&times, p.load(1), changepoint.Settling)
+						s.Add(&times, p.load(1), changepoint.DefaultSettling)
 					}
 					first, second := 0, 0
 					for n := 1; n <= 30; n++ {
-						v := s.Add(&times, p.load(factor), changepoint.Settling)
-						if v.Event == changepoint.Risen && first == 0 {
+						v := s.Add(&times, p.load(factor), changepoint.DefaultSettling)
+						if v.Transition == changepoint.Risen && first == 0 {
 							first = n
 						}
-						if v.Event == changepoint.Risen && v.Confidence == changepoint.Confirmed && second == 0 {
+						if v.Transition == changepoint.Risen && v.Confidence == changepoint.Confirmed && second == 0 {
 							second = n
 						}
-						if v.Event == changepoint.Settled {
+						if v.Transition == changepoint.Settled {
 							settled++
 						}
 					}
@@ -182,7 +182,7 @@ func BenchmarkAdd(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				s.Add(&times, loads[i%len(loads)], changepoint.Settling)
+				s.Add(&times, loads[i%len(loads)], changepoint.DefaultSettling)
 				i++
 			}
 		})

@@ -9,34 +9,33 @@ import (
 // out now and then, or values that are like the one before them. So a series remembers
 // older values as well, and a rise has to stand out from all of them.
 const (
-	// older is how many values older than the reference are remembered.
-	older = 44
-	most  = older + Reference + held
-	// fewPast is how many values are too few to show it.
-	fewPast = 20
-	// manyPast is how many show it reliably.
-	manyPast = 40
+	// maxOlder is how many values older than the reference are remembered.
+	maxOlder = 44
+	maxPast  = maxOlder + MaxReference + maxNewest
+	// minPast is the least number of values that can show several levels, and reliablePast
+	// the least that shows them reliably.
+	minPast, reliablePast = 20, 40
 )
 
-// past is what a series remembers, prepared for a test of its newest values.
+// past is all values of a series, prepared for a test of the newest ones.
 type past struct {
 	sc *Scale
-	// values are on a scale where only differences count, the oldest first, followed by the
-	// newest, whose number is are.
-	values [most]float64
-	n, are int
+	// values are on a scale where only differences count, the oldest first: n of the past,
+	// followed by the newest ones, which are tested.
+	values    [maxPast]float64
+	n, tested int
 	// levels are the medians of the usual levels, the lowest first, and spreads their
 	// median deviations. Most series have one.
 	levels, spreads [mostLevels]float64
 	nlevels         int
-	// kept is the part of its deviation that a value passes on to the next one, and noise
-	// the standard deviation of the rest.
-	kept, noise float64
+	// correlation is the part of the deviation of a value that the next one has, too, and
+	// noise the standard deviation of the rest.
+	correlation, noise float64
 }
 
 // loadPast prepares the past for a test of the k newest values.
 func (s *Series) loadPast(sc *Scale, p *past, k int) {
-	*p = past{sc: sc, are: k}
+	*p = past{sc: sc, tested: k}
 	add := func(v float64) {
 		p.values[p.n] = sc.coordinate(v)
 		p.n++
@@ -52,15 +51,15 @@ func (s *Series) loadPast(sc *Scale, p *past, k int) {
 		add(float64(v))
 	}
 	p.findLevels()
-	p.chain(float64(s.kept)/100, float64(s.noise))
-	for i, v := range s.last(k) {
+	p.estimateCorrelation(float64(s.correlation)/100, float64(s.noise))
+	for i, v := range s.newestValues(k) {
 		p.values[p.n+i] = sc.coordinate(float64(v))
 	}
 }
 
 // findLevels finds the usual levels by splitting groups that are apart.
 func (p *past) findLevels() {
-	var all [most]float64
+	var all [maxPast]float64
 	sorted := all[:copy(all[:], p.values[:p.n])]
 	slices.Sort(sorted)
 	for len(sorted) > 0 {
@@ -81,8 +80,8 @@ func (p *past) findLevels() {
 
 // split returns where sorted values split into two groups, or 0 if they do not.
 func (p *past) split(sorted []float64) int {
-	least, n := max(confirmedOf, p.n/8), float64(len(sorted))
-	if len(sorted) < fewPast || 2*least > len(sorted) {
+	least, n := max(confirmedMin, p.n/8), float64(len(sorted))
+	if len(sorted) < minPast || 2*least > len(sorted) {
 		return 0
 	}
 	total := 0.0
@@ -109,7 +108,7 @@ func (p *past) split(sorted []float64) int {
 			between++
 		}
 	}
-	if hardly*between > len(sorted) || high-low < apartBy*(p.deviation(sorted[:at], low)+p.deviation(sorted[at:], high)) {
+	if betweenOneIn*between > len(sorted) || high-low < minSeparation*(p.deviation(sorted[:at], low)+p.deviation(sorted[at:], high)) {
 		return 0
 	}
 	return at
@@ -118,13 +117,13 @@ func (p *past) split(sorted []float64) int {
 const (
 	// mostLevels is how many usual levels are distinguished.
 	mostLevels = 4
-	// Two groups are levels of their own if their medians are apart by so many median
-	// deviations of both, and at most one value in hardly lies between them.
-	apartBy, hardly = 2.5, 8
+	// Two groups are levels of their own if their medians are minSeparation median deviations
+	// of both apart, and at most one value in betweenOneIn lies between them.
+	minSeparation, betweenOneIn = 2.5, 8
 )
 
-// own returns a value relative to the nearest level.
-func (p *past) own(v float64) float64 {
+// offset returns a value relative to the nearest level.
+func (p *past) offset(v float64) float64 {
 	nearest := v - p.levels[0]
 	for _, level := range p.levels[1:max(p.nlevels, 1)] {
 		if d := v - level; math.Abs(d) < math.Abs(nearest) {
@@ -134,16 +133,16 @@ func (p *past) own(v float64) float64 {
 	return nearest
 }
 
-// chain estimates how much values are like the one before them: by their signs, which
-// neither their distribution nor values far out affect.
-func (p *past) chain(kept, noise float64) {
-	if noise > 0 && p.n < manyPast {
-		p.kept, p.noise = kept, noise
+// estimateCorrelation estimates how much values are like the one before them. It uses only
+// their signs, which neither the distribution nor outliers affect.
+func (p *past) estimateCorrelation(correlation, noise float64) {
+	if noise > 0 && p.n < reliablePast {
+		p.correlation, p.noise = correlation, noise
 		return
 	}
 	same, pairs := 0, 0
 	for i := 1; i < p.n; i++ {
-		a, b := p.own(p.values[i-1]), p.own(p.values[i])
+		a, b := p.offset(p.values[i-1]), p.offset(p.values[i])
 		if a == 0 || b == 0 {
 			continue
 		}
@@ -154,16 +153,16 @@ func (p *past) chain(kept, noise float64) {
 			same--
 		}
 	}
-	if n := float64(pairs); pairs >= fewPast && float64(same) > chainSure*math.Sqrt(n) {
-		p.kept = sine(min(float64(same)/n+1/math.Sqrt(n), 1))
+	if n := float64(pairs); pairs >= minPast && float64(same) > minSignDeviations*math.Sqrt(n) {
+		p.correlation = sine(min(float64(same)/n+1/math.Sqrt(n), 1))
 	}
-	if p.n < fewPast {
-		p.kept = chainUnknown
+	if p.n < minPast {
+		p.correlation = unknownCorrelation
 	}
-	var all [most]float64
+	var all [maxPast]float64
 	rest := all[:0]
 	for i := 1; i < p.n; i++ {
-		rest = append(rest, p.own(p.values[i])-float64(p.kept*p.own(p.values[i-1])))
+		rest = append(rest, p.offset(p.values[i])-float64(p.correlation*p.offset(p.values[i-1])))
 	}
 	if len(rest) == 0 {
 		p.noise = p.sc.calm()
@@ -174,33 +173,33 @@ func (p *past) chain(kept, noise float64) {
 }
 
 const (
-	// chainSure is how many standard deviations a correlation of signs must differ from
-	// zero to count. It is then taken to be one larger, because too small a correlation
-	// causes false findings.
-	chainSure = 2
-	// chainUnknown is the assumed correlation of few values. From chainMuch on a rise has
-	// to be chainMore standard deviations larger, as it is looked for many times in one
-	// slow spell.
-	chainUnknown, chainMuch, chainMore = 0.8, 0.5, 0.4
+	// minSignDeviations is how many standard deviations a correlation of signs must differ
+	// from zero to count. It is then assumed to be one standard deviation larger, because too
+	// small a correlation causes false findings.
+	minSignDeviations = 2
+	// unknownCorrelation is the assumed correlation of few values. From strongCorrelation on
+	// a rise has to be strongExtra standard deviations larger, because one slow spell is
+	// tested many times.
+	unknownCorrelation, strongCorrelation, strongExtra = 0.8, 0.5, 0.4
 	// deviations is how many median deviations a standard deviation of normal values is.
 	deviations = 1.4826
 )
 
-// jump returns by how many standard deviations the newest values exceed the usual level, as
-// if all had risen at the first of them: of values that are like the one before, most of
-// that is in the first.
+// jump returns by how many standard deviations the newest values exceed the usual level,
+// assuming that the level rose with the first of them: of correlated values the first shows
+// most of the rise.
 func (p *past) jump(limit float64) float64 {
 	sum, weights, before := 0.0, 0.0, 0.0
 	if p.n > 0 {
-		before = p.own(p.values[p.n-1])
+		before = p.offset(p.values[p.n-1])
 	}
-	for i, v := range p.values[p.n : p.n+p.are] {
+	for i, v := range p.values[p.n : p.n+p.tested] {
 		weight := 1.0
 		if i > 0 {
-			weight = 1 - p.kept
+			weight = 1 - p.correlation
 		}
-		now := min(p.own(v), limit)
-		sum += float64(weight * (now - float64(p.kept*before)))
+		now := min(p.offset(v), limit)
+		sum += float64(weight * (now - float64(p.correlation*before)))
 		weights += float64(weight * weight)
 		before = now
 	}
@@ -209,7 +208,7 @@ func (p *past) jump(limit float64) float64 {
 
 // deviation returns the median absolute deviation of values from one.
 func (p *past) deviation(values []float64, from float64) float64 {
-	var all [most]float64
+	var all [maxPast]float64
 	for i, v := range values {
 		all[i] = math.Abs(v - from)
 	}
@@ -267,55 +266,56 @@ const (
 	// The least size, in standard deviations, of a rise or a fall that the ranks or the
 	// deviations of the reference show.
 	confirmedRise, probableRise, fellRise = 2.5, 2.5, 3
-	// A rise that they do not show is so many times the highest usual level, and so many
-	// standard deviations over it, where no value counts for more than capped.
-	confirmedLarge, confirmedSure = 1.5, 2.2
-	fourLarge, fourSure           = 1.5, 2.2
-	threeLarge, threeSure         = 1.9, 3
-	capped                        = 2.5
-	// At most one in fewOf values of the past may be as large, in hardlyOf if nothing else
-	// shows the rise.
-	fewOf, hardlyOf = 8, 20
-	// A Single is so many median deviations over the highest usual level, and aloneTimes
-	// the largest value of the past.
-	aloneOut, aloneTimes = 6, 1.3
-	// overTimes is how many times larger is worse, as for Scale.
-	overTimes = 1.2
-	// offTimes is how many times the nearest of several usual levels a rise is at least,
-	// because few values show each of them.
-	offTimes = 1.14
+	// A rise that they do not show must be so many times the highest usual level, and jump by
+	// so many standard deviations, where no value counts for more than jumpCap.
+	confirmedTimes, confirmedJump = 1.5, 2.2
+	fourTimes, fourJump           = 1.5, 2.2
+	threeTimes, threeJump         = 1.9, 3
+	jumpCap                       = 2.5
+	// At most one in rareIn values of the past may be as large as a rise, and one in
+	// veryRareIn if nothing else shows the rise.
+	rareIn, veryRareIn = 8, 20
+	// A Single is aloneDeviations median deviations over the highest usual level, and
+	// aloneTimes the largest value of the past.
+	aloneDeviations, aloneTimes = 6, 1.3
+	// worseTimes is how many times the lowest level a worse value is, as for Scale.
+	worseTimes = 1.2
+	// clearTimes is how many times the nearest of several usual levels a rise is at least,
+	// because each level is known from few values.
+	clearTimes = 1.14
 )
 
-// rises reports whether the newest values lie so many standard deviations over the usual
-// level.
-func (p *past) rises(deviations float64) bool {
-	if p.kept > chainMuch {
-		deviations += chainMore
+// risesBy reports whether the newest values lie so many standard deviations over the usual
+// level, or more of them if the values are strongly correlated.
+func (p *past) risesBy(deviations float64) bool {
+	if p.correlation > strongCorrelation {
+		deviations += strongExtra
 	}
 	return p.jump(math.MaxFloat64) >= deviations
 }
 
-// off reports whether a doubled median of the newest values is off all of several usual
-// levels.
-func (p *past) off(double int64) bool {
-	return !p.sc.Factors || p.nlevels < 2 || p.own(p.at(double)) > log2(offTimes)
+// isClearOfLevels reports whether a doubled median of the newest values is clearly over the
+// nearest of several usual levels.
+func (p *past) isClearOfLevels(double int64) bool {
+	return !p.sc.Factors || p.nlevels < 2 || p.offset(p.coordinate(double)) > log2(clearTimes)
 }
 
-// large reports whether a doubled median of the newest values is so many times the highest
+// isLarge reports whether a doubled median of the newest values is so many times the highest
 // usual level, and they lie so many standard deviations over it.
-func (p *past) large(double int64, times, deviations float64) bool {
-	return p.sc.Factors && p.n >= manyPast && p.at(double) > p.levels[p.nlevels-1]+log2(times) && p.jump(capped*p.noise) >= deviations
+func (p *past) isLarge(double int64, times, deviations float64) bool {
+	return p.sc.Factors && p.n >= reliablePast && p.coordinate(double) > p.levels[p.nlevels-1]+log2(times) && p.jump(jumpCap*p.noise) >= deviations
 }
 
-// over reports whether a doubled value is worse than the lowest of several levels.
-func (p *past) over(double int64) bool {
-	return p.sc.Factors && p.nlevels > 1 && p.at(double) > p.levels[0]+log2(overTimes)
+// isOverLowestLevel reports whether a doubled value is worse than the lowest of several
+// levels.
+func (p *past) isOverLowestLevel(double int64) bool {
+	return p.sc.Factors && p.nlevels > 1 && p.coordinate(double) > p.levels[0]+log2(worseTimes)
 }
 
-// seldom reports whether at most one in so many values of the past was as large as a
-// doubled one.
-func (p *past) seldom(double int64, in int) bool {
-	limit, larger := p.at(double), 0
+// isRare reports whether at most one in so many values of the past was as large as a doubled
+// one.
+func (p *past) isRare(double int64, in int) bool {
+	limit, larger := p.coordinate(double), 0
 	for _, v := range p.values[:p.n] {
 		if v >= limit {
 			larger++
@@ -324,18 +324,18 @@ func (p *past) seldom(double int64, in int) bool {
 	return larger <= max(1, p.n/in)
 }
 
-// alone reports whether the newest value lies far over all that is usual.
-func (p *past) alone() bool {
+// isAlone reports whether the newest value lies far over all values of the past.
+func (p *past) isAlone() bool {
 	v, top := p.values[p.n], p.nlevels-1
-	if v-p.levels[top] <= aloneOut*max(p.spreads[top], p.sc.calm()) {
+	if v-p.levels[top] <= aloneDeviations*max(p.spreads[top], p.sc.calm()) {
 		return false
 	}
 	old := p.values[:p.n]
-	if p.kept == 0 { // what came just before can be of the same rise
-		old = old[:max(p.n-Newest+1, 0)]
+	if p.correlation == 0 { // the values just before can belong to the same rise
+		old = old[:max(p.n-MaxSample+1, 0)]
 	}
 	return !p.sc.Factors || slices.Max(old) < v-log2(aloneTimes)
 }
 
-// at returns a doubled value on the scale of a past.
-func (p *past) at(double int64) float64 { return p.sc.coordinate(float64(double) / 2) }
+// coordinate returns a doubled value on the scale of a past.
+func (p *past) coordinate(double int64) float64 { return p.sc.coordinate(float64(double) / 2) }

@@ -8,7 +8,7 @@ import (
 
 // choices calls f with each choice of 5 of n places, as bits.
 func choices(n int, f func(chosen uint32)) {
-	for chosen := uint32(1)<<Newest - 1; chosen < 1<<n; {
+	for chosen := uint32(1)<<MaxSample - 1; chosen < 1<<n; {
 		f(chosen)
 		// The next larger number with as many bits (Gosper).
 		low := chosen & -chosen
@@ -32,13 +32,13 @@ func parted(pool []int64, chosen uint32) (values, others []int64) {
 // TestOrders counts u over all arrangements of different values, pair by pair.
 func TestOrders(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 5, 9, 20} {
-		pool := make([]int64, n+Newest)
+		pool := make([]int64, n+MaxSample)
 		for i := range pool {
 			pool[i] = int64(10 * i)
 		}
-		var want [Newest*Reference + 1]int64
+		var want [MaxSample*MaxReference + 1]int64
 		all := int64(0)
-		choices(n+Newest, func(chosen uint32) {
+		choices(n+MaxSample, func(chosen uint32) {
 			values, others := parted(pool, chosen)
 			u := 0
 			for _, v := range values {
@@ -48,8 +48,8 @@ func TestOrders(t *testing.T) {
 					}
 				}
 			}
-			if larger(values, others) != u || smaller(values, others) != Newest*n-u {
-				t.Fatalf("%v against %v: u is %d, want %d", values, others, larger(values, others), u)
+			if countLarger(values, others) != u || countSmaller(values, others) != MaxSample*n-u {
+				t.Fatalf("%v against %v: u is %d, want %d", values, others, countLarger(values, others), u)
 			}
 			want[u]++
 			all++
@@ -68,21 +68,21 @@ func TestOrders(t *testing.T) {
 // tables print for the two-sided test (Mann and Whitney 1947; Milton 1964): 0, 4, 13.
 func TestCritical(t *testing.T) {
 	for n, printed := range map[int]int{5: 0, 10: 4, 20: 13} {
-		if got := Newest*n - worse[n]; got != printed {
+		if got := MaxSample*n - worseU[n]; got != printed {
 			t.Errorf("against %d: %d, printed is %d", n, got, printed)
 		}
 	}
-	for limit, table := range map[float64][Reference + 1]int{0.01: worse, 0.0002: better} {
+	for limit, table := range map[float64][MaxReference + 1]int{0.01: worseU, 0.0002: improvedU} {
 		for n, least := range table {
-			if least <= Newest*n && chance(least, n) >= limit || least > 0 && chance(least-1, n) < limit {
+			if least <= MaxSample*n && chance(least, n) >= limit || least > 0 && chance(least-1, n) < limit {
 				t.Errorf("%d against %d at %g: chance %g, below %g", least, n, limit, chance(least, n), chance(least-1, n))
 			}
 		}
 	}
 	// With how few nothing is sure: 2 of C(9,5) = 126 orders, and of C(18,5) = 8568
 	// and C(19,5) = 11628.
-	if worse[4] != 21 || better[13] != 66 || better[14] != 70 {
-		t.Errorf("%v\n%v", worse, better)
+	if worseU[4] != 21 || improvedU[13] != 66 || improvedU[14] != 70 {
+		t.Errorf("%v\n%v", worseU, improvedU)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestTies(t *testing.T) {
 		{0, 0, 0, 0, 0, 1, 1, 2, 3, 3, 3, 4, 4, 4, 5},
 		{1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8},
 	} {
-		n := len(pool) - Newest
+		n := len(pool) - MaxSample
 		all, found, lower := 0, 0, 0
 		choices(len(pool), func(chosen uint32) {
 			values, others := parted(pool, chosen)
@@ -112,7 +112,7 @@ func TestTies(t *testing.T) {
 					}
 				}
 			}
-			if u := larger(values, others); u != least {
+			if u := countLarger(values, others); u != least {
 				t.Fatalf("%v against %v: %d, want %d", values, others, u, least)
 			}
 			mirrored := slices.Clone(others)
@@ -124,14 +124,14 @@ func TestTies(t *testing.T) {
 			for i := range negative {
 				negative[i] = -negative[i]
 			}
-			if smaller(values, others) != larger(negative, mirrored) {
+			if countSmaller(values, others) != countLarger(negative, mirrored) {
 				t.Fatalf("%v against %v: the other side differs", values, others)
 			}
 			all++
-			if larger(values, others) >= worse[n] {
+			if countLarger(values, others) >= worseU[n] {
 				found++
 			}
-			if smaller(values, others) >= worse[n] {
+			if countSmaller(values, others) >= worseU[n] {
 				lower++
 			}
 		})
@@ -145,7 +145,7 @@ func TestTies(t *testing.T) {
 func TestChoices(t *testing.T) {
 	n := 0
 	choices(9, func(chosen uint32) {
-		if bits.OnesCount32(chosen) != Newest {
+		if bits.OnesCount32(chosen) != MaxSample {
 			t.Fatalf("%b", chosen)
 		}
 		n++

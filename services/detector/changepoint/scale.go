@@ -19,32 +19,32 @@ type Scale struct {
 // doubled value is exact as a float64.
 const Max = 1e13
 
-// over reports whether a doubled value is worse than a doubled median.
-func (sc *Scale) over(value, median int64) bool {
+// isWorse reports whether a doubled value is worse than a doubled median.
+func (sc *Scale) isWorse(value, median int64) bool {
 	return value-median >= sc.Least && 100*(value-median) > sc.Percent*median
 }
 
-// nearly reports whether a value exceeds the median by half of what is worse.
-func (sc *Scale) nearly(value, median int64) bool {
+// isHalfWorse reports whether a doubled value exceeds the median by half of what is worse.
+func (sc *Scale) isHalfWorse(value, median int64) bool {
 	return 2*(value-median) >= sc.Least && 200*(value-median) > sc.Percent*median
 }
 
-// perhaps reports whether a doubled value is so much larger that it can be large compared
-// with the whole past, which is more expensive to check.
-func (sc *Scale) perhaps(value, median int64) bool {
-	return sc.over(value, median) && 10*value > 13*median
+// canBeLarge reports whether a doubled value is large enough for past.isLarge, which is more
+// expensive to check.
+func (sc *Scale) canBeLarge(value, median int64) bool {
+	return sc.isWorse(value, median) && 10*value > 13*median
 }
 
-// tops reports whether a doubled value is so much larger than all of a base that it can be
-// alone compared with the whole past.
-func (sc *Scale) tops(value int64, b *base) bool {
+// exceedsAll reports whether a doubled value exceeds all of a base by enough for
+// past.isAlone.
+func (sc *Scale) exceedsAll(value int64, b *base) bool {
 	largest := 2 * b.sorted[b.n-1]
 	return value > largest && (!sc.Factors || 10*value > 13*largest)
 }
 
 // base is what values are compared with: up to Reference of them, sorted.
 type base struct {
-	sorted [Reference]int64
+	sorted [MaxReference]int64
 	n      int
 	median int64 // doubled
 }
@@ -54,10 +54,10 @@ func (b *base) sort() {
 	b.median = b.sorted[(b.n-1)/2] + b.sorted[b.n/2]
 }
 
-// beyond reports whether a doubled value exceeds the median by more than so many median
-// deviations. With Factors that is a power of the median ratio: the deviation of
-// logarithms, without computing any.
-func (sc *Scale) beyond(value int64, b *base, deviations int) bool {
+// exceedsDeviations reports whether a doubled value exceeds the median by more than so many
+// median deviations. With Factors the limit is a power of the median ratio, which equals
+// the deviation of logarithms without computing any.
+func (sc *Scale) exceedsDeviations(value int64, b *base, deviations int) bool {
 	if !sc.Factors {
 		return value-b.median > int64(deviations)*sc.difference(b)
 	}
@@ -73,7 +73,7 @@ func (sc *Scale) beyond(value int64, b *base, deviations int) bool {
 // difference returns the median absolute deviation, doubled; of an even number of them the
 // larger one.
 func (sc *Scale) difference(b *base) int64 {
-	var all [Reference]int64
+	var all [MaxReference]int64
 	for i, v := range b.sorted[:b.n] {
 		all[i] = max(2*v-b.median, b.median-2*v)
 	}
@@ -84,7 +84,7 @@ func (sc *Scale) difference(b *base) int64 {
 // ratio returns the median of the ratios between each value and the median, at least 1; of
 // an even number the larger one.
 func (sc *Scale) ratio(b *base) float64 {
-	var all [Reference]float64
+	var all [MaxReference]float64
 	median := float64(b.median)
 	for i, v := range b.sorted[:b.n] {
 		value := float64(2 * v)

@@ -100,17 +100,17 @@ func (r *Results) Evicted() uint64 { return r.evicted }
 // end.
 func (r *Results) EvictedFailing() uint64 { return r.evictedFailing }
 
-// Taken is the alert about a result, with what Delivered notes.
-type Taken struct {
+// Pending is the alert about a result, not yet published.
+type Pending struct {
 	Alert       alert.Alert
 	job, branch key
 	now         episode
 }
 
-// Take returns the alert about a result. Nothing is noted before it is published, so that
+// Prepare returns the alert about a result. Nothing is noted before it is published, so that
 // later results do not revise or resolve an alert that no reader has.
-func (r *Results) Take(result *ci.Result) Taken {
-	t := Taken{Alert: describe(result), job: keyOf(result.Key()), branch: branch(result)}
+func (r *Results) Prepare(result *ci.Result) Pending {
+	t := Pending{Alert: describe(result), job: keyOf(result.Key()), branch: branch(result)}
 	last := r.latest.Get(t.job)
 	switch {
 	case last != nil && last.status == result.Status:
@@ -140,8 +140,8 @@ func (r *Results) begin(branch key, status string, ordinal int) episode {
 	return e
 }
 
-// Delivered notes that the alert about a result was published under an id.
-func (r *Results) Delivered(t Taken, id string) {
+// MarkPublished notes that the alert about a result was published under an id.
+func (r *Results) MarkPublished(t Pending, id string) {
 	if t.Alert.Revises != "" {
 		return
 	}

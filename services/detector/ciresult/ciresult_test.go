@@ -51,8 +51,8 @@ func TestTimeline(t *testing.T) {
 
 // take is the alert about a result, which leaves.
 func take(results *ciresult.Results, result *ci.Result, id string) alert.Alert {
-	taken := results.Take(result)
-	results.Delivered(taken, id)
+	taken := results.Prepare(result)
+	results.MarkPublished(taken, id)
 	return taken.Alert
 }
 
@@ -89,9 +89,9 @@ func TestBranch(t *testing.T) {
 			for i, run := range strings.Split(tt.runs, ", ") {
 				held := strings.HasPrefix(run, "(")
 				fields := append(strings.Fields(strings.Trim(run, "()")), "")
-				taken := results.Take(&ci.Result{Source: "custom", Commit: fields[0], Status: fields[1], Ref: fields[2], Name: "build"})
+				taken := results.Prepare(&ci.Result{Source: "custom", Commit: fields[0], Status: fields[1], Ref: fields[2], Name: "build"})
 				if !held {
-					results.Delivered(taken, fmt.Sprint(i))
+					results.MarkPublished(taken, fmt.Sprint(i))
 				}
 				got = append(got, cmp.Or(strings.Join(append([]string{taken.Alert.Resolves}, taken.Alert.AlsoResolves...), "+"), "-"))
 				results = restored(t, results)
@@ -163,8 +163,8 @@ func TestBounds(t *testing.T) {
 		t.Errorf("%d results, %d and %d evicted", results.Len(), results.Evicted(), results.EvictedFailing())
 	}
 	results = restored(t, results)
-	if results.Take(&ci.Result{Status: "success", Commit: "0"}).Alert.Resolves != "" ||
-		results.Take(&ci.Result{Status: "success", Commit: "1"}).Alert.Resolves != "id" {
+	if results.Prepare(&ci.Result{Status: "success", Commit: "0"}).Alert.Resolves != "" ||
+		results.Prepare(&ci.Result{Status: "success", Commit: "1"}).Alert.Resolves != "id" {
 		t.Error("the oldest failure is forgotten, no other is")
 	}
 	if a := take(results, &ci.Result{Status: "failure", Commit: "1"}, "new"); a.Revises != "id" {

@@ -10,14 +10,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// sighting is an error that was seen just now, and what is known of it.
+// sighting is an occurrence of an error, with the record of the error.
 type sighting struct {
-	app   string
-	event *telemetry.Event
-	words []byte
-	id    identity
-	known record
-	// silent is how long it was not seen before, in milliseconds.
+	app      string
+	event    *telemetry.Event
+	template []byte
+	id       identity
+	known    record
+	// silent is the time since the occurrence before, in milliseconds.
 	silent int64
 }
 
@@ -27,17 +27,17 @@ const (
 	stateRegressed = "regressed"
 )
 
-func (s sighting) firstTime() alert.Alert {
-	return s.alert("New error: ", stateNew, s.event.Log.Message)
+func (s sighting) newErrorAlert() alert.Alert {
+	return s.buildAlert("New error: ", stateNew, s.event.Log.Message)
 }
 
-func (s sighting) back() alert.Alert {
-	a := s.alert("Error is back: ", stateRegressed, s.detail("back after "+spell(s.silent)+" of silence"))
+func (s sighting) regressedAlert() alert.Alert {
+	a := s.buildAlert("Error is back: ", stateRegressed, s.detail("back after "+formatDuration(s.silent)+" of silence"))
 	a.Context["silent_s"] = s.silent / 1000
 	return a
 }
 
-// detail returns the message, cut if need be, with what is known of the error and what
+// detail returns the message, cut if need be, followed by the history of the error and what
 // happened.
 func (s sighting) detail(happened string) string {
 	known := fmt.Sprintf("(first seen %s, seen %d times, %s)", s.since(), s.known.seen, happened)
@@ -48,7 +48,7 @@ func (s sighting) detail(happened string) string {
 	return message + " " + known
 }
 
-// since returns when the error was first seen, for a person.
+// since returns when the error was first seen, as text for a person.
 func (s sighting) since() string {
 	return time.UnixMilli(s.known.first).UTC().Format("2006-01-02 15:04:05 UTC")
 }
@@ -60,14 +60,14 @@ func nameOf(fingerprint uint64) string { return fmt.Sprintf("%016x", fingerprint
 
 func dedupKey(app, name string) string { return "errors:" + app + ":" + name }
 
-func (s sighting) alert(title, state, detail string) alert.Alert {
+func (s sighting) buildAlert(title, state, detail string) alert.Alert {
 	name := nameOf(s.known.name)
-	words := string(s.words)
+	words := string(s.template)
 	if words == "" {
 		words = "(no message)"
 	}
 	context := map[string]any{
-		fingerprintKey: name, "fingerprint_version": int(s.known.version), "grouped_by": s.id.by,
+		fingerprintKey: name, "fingerprint_version": int(s.known.version), "grouped_by": s.id.basis,
 		"state": state, "seen": s.known.seen, "first_seen": alert.FormatTime(time.UnixMilli(s.known.first)),
 	}
 	if s.event.Log.Source != "" {
@@ -83,9 +83,9 @@ func (s sighting) alert(title, state, detail string) alert.Alert {
 	}
 }
 
-// spell returns a duration in milliseconds as a person would say it: in its two largest
-// units, from minutes on.
-func spell(ms int64) string {
+// formatDuration returns a duration in milliseconds in its two largest units, from minutes
+// on.
+func formatDuration(ms int64) string {
 	minutes := ms / time.Minute.Milliseconds()
 	hours, days := minutes/60, minutes/(24*60)
 	switch {

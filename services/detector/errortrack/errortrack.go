@@ -1,12 +1,12 @@
 // Package errortrack is the detection rule for errors in the logs: those seen for the first
 // time, and those that come back after 30 minutes of silence.
 //
-// A fingerprint distinguishes errors (identity.go), and whether they come from a tool. It
-// is the sender's own, or made of the stack, or of the template of the message. The package
-// counts each error since it was first seen. It has no clock, and is not given hidden
-// errors, so they are new once no noise rule hides them.
+// A fingerprint distinguishes errors (identity.go): the sender's own, or a hash of the
+// stack, or of the template of the message. Errors of tools are distinct from the app's.
+// The package counts each error since it was first seen. Errors that a noise rule hides do
+// not reach it, so they are new once the rule is removed. It has no clock.
 //
-// Where the settings ask for it, it also finds errors that come far faster than they
+// With the error-spike rule rate-tail it also finds errors that come far faster than they
 // usually do (escalate.go).
 package errortrack
 
@@ -22,9 +22,9 @@ import (
 
 const (
 	// MaxErrors is how many errors of one app are remembered. Past it, the one not seen for
-	// the longest time is forgotten and would be new again.
+	// the longest time is forgotten, and is new the next time.
 	MaxErrors = 5000
-	// Silence is how long an error must not have been seen to be back.
+	// Silence is how long an error must not have occurred for the next one to be "back".
 	Silence = 30 * time.Minute
 )
 
@@ -39,8 +39,9 @@ type Errors struct {
 		known       *record
 		fingerprint uint64
 	}
-	// key and said are reused buffers: of a stack, and of a sender's fingerprint.
-	key, said []byte
+	// stackKey and senderKey are reused buffers for the bytes that are hashed: of a stack,
+	// and of a sender's fingerprint.
+	stackKey, senderKey []byte
 }
 
 // record is what is known of an error. Times are in milliseconds since 1970.
@@ -52,18 +53,18 @@ type record struct {
 	// name is the fingerprint that readers know it by, made by the rule of version.
 	name    uint64
 	version uint8
-	// adopts is when a version before 7 last saw the error, 0 if none did: see adopt.
-	adopts int64
+	// legacySeen is when a version before 7 last saw the error, 0 if none did: see adopt.
+	legacySeen int64
 	// rate is how fast it comes, nil if it is not counted.
 	rate *rate
 }
 
 const (
-	// size is about what a record takes, in bytes: itself, its place in the order of
+	// recordSize is about what a record takes, in bytes: itself, its place in the order of
 	// use, and in the index.
-	size = 144
-	// buffer is the largest buffer that is kept for the next error, in bytes.
-	buffer = 1 << 10
+	recordSize = 144
+	// maxBuffer is the largest buffer that is kept for the next error, in bytes.
+	maxBuffer = 1 << 10
 )
 
 // New returns an app without errors.
@@ -76,20 +77,20 @@ func (e *Errors) Len() int { return e.known.Len() }
 func (e *Errors) Evicted() uint64 { return e.evicted }
 
 // Size is about how many bytes are held.
-func (e *Errors) Size() int { return 2*buffer + size*e.known.Len() + rateSize*e.rates }
+func (e *Errors) Size() int { return 2*maxBuffer + recordSize*e.known.Len() + rateSize*e.rates }
 
-// Log takes a line of level error with the template of its message. tool reports whether it
-// comes from a browser extension or a development tool, whose errors are others than the
-// app's own with the same words. There is an alert if the error is new or back.
-func (e *Errors) Log(app string, event *telemetry.Event, tool bool, words []byte, now time.Time) (alert.Alert, bool) {
-	id := e.identify(event.Log, words)
+// Log counts a line of level error and returns an alert if the error is new or back. tool
+// reports whether it comes from a browser extension or a development tool, whose errors are
+// distinct from the app's own with the same words.
+func (e *Errors) Log(app string, event *telemetry.Event, tool bool, messageTemplate []byte, now time.Time) (alert.Alert, bool) {
+	id := e.identify(event.Log, messageTemplate)
 	if tool {
-		id.fingerprint = ^id.fingerprint // as hard to meet by choice as the other
+		id.fingerprint = ^id.fingerprint // as hard to forge as the app's own
 	}
 	t := now.UnixMilli()
 	k := e.known.Get(id.fingerprint)
 	if k == nil {
-		k = e.meet(id, tool, words, t)
+		k = e.addRecord(id, tool, messageTemplate, t)
 	}
 	e.latest.known, e.latest.fingerprint = k, id.fingerprint
 	silent := t - k.last
@@ -97,53 +98,53 @@ func (e *Errors) Log(app string, event *telemetry.Event, tool bool, words []byte
 	k.seen++
 	switch {
 	case k.seen == 1:
-		return sighting{app, event, words, id, *k, 0}.firstTime(), true
+		return sighting{app, event, messageTemplate, id, *k, 0}.newErrorAlert(), true
 	case silent >= Silence.Milliseconds():
-		e.uncount(k) // how fast it came before says nothing of now
-		return sighting{app, event, words, id, *k, silent}.back(), true
+		e.stopRate(k) // its rate before the silence says nothing about now
+		return sighting{app, event, messageTemplate, id, *k, silent}.regressedAlert(), true
 	default:
 		return alert.Alert{}, false
 	}
 }
 
-// meet adds the record of an error with an unknown fingerprint.
-func (e *Errors) meet(id identity, tool bool, words []byte, t int64) *record {
-	met := record{first: t, last: t, name: id.fingerprint, version: id.version}
+// addRecord adds the record of an error with an unknown fingerprint.
+func (e *Errors) addRecord(id identity, tool bool, messageTemplate []byte, t int64) *record {
+	added := record{first: t, last: t, name: id.fingerprint, version: id.version}
 	if id.version > versionTemplate {
-		former := ofTemplate(words)
+		oldFingerprint := templateFingerprint(messageTemplate)
 		if tool {
-			former = ^former
+			oldFingerprint = ^oldFingerprint
 		}
-		met = e.adopt(former, met, t)
+		added = e.adopt(oldFingerprint, added, t)
 	}
-	stored, gone := e.known.Add(id.fingerprint, met)
+	stored, gone := e.known.Add(id.fingerprint, added)
 	if gone != nil {
 		e.evicted++
-		e.uncount(&gone.Value)
+		e.stopRate(&gone.Value)
 	}
 	return stored
 }
 
-// adopt turns an error that an older version knew by its template into the one that it is
-// now, without an alert: a better rule must not report all known errors once more. It keeps
-// its name, so that readers merge it with what they have.
+// adopt continues the record of an error that an older version knew by its template, without
+// an alert: a better fingerprint must not report all known errors once more. The error keeps
+// its name, so that readers merge it with the alerts that they have.
 //
 // The cost: the template stood for all errors with these words. Within Silence after the
 // older version last saw one of them, each is adopted under one name, even one that is
 // really new, as the older version would have taken it. Later only the first one is
 // adopted, as one that is back, and the others are new. So of errors with the same words
 // that come less than twice an hour, each is reported once more.
-func (e *Errors) adopt(former uint64, met record, t int64) record {
-	known := e.known.Peek(former)
-	if known == nil || known.adopts == 0 {
-		return met
+func (e *Errors) adopt(oldFingerprint uint64, added record, t int64) record {
+	known := e.known.Peek(oldFingerprint)
+	if known == nil || known.legacySeen == 0 {
+		return added
 	}
-	met.first, met.last, met.seen = known.first, known.adopts, 1
-	met.name, met.version = known.name, known.version
-	if t-known.adopts >= Silence.Milliseconds() {
-		known.adopts = 0
+	added.first, added.last, added.seen = known.first, known.legacySeen, 1
+	added.name, added.version = known.name, known.version
+	if t-known.legacySeen >= Silence.Milliseconds() {
+		known.legacySeen = 0
 	}
-	return met
+	return added
 }
 
 // State has the errors.
@@ -156,7 +157,7 @@ func (e *Errors) State(s *snapshot.State) {
 		snapshot.Uint(s, 4, &k.seen, math.MaxInt64)
 		s.Hash(5, &other) // mostly zero
 		snapshot.Uint(s, 6, &k.version, versionStack)
-		snapshot.Int(s, 7, &k.adopts, snapshot.AnyInt)
+		snapshot.Int(s, 7, &k.legacySeen, snapshot.AnyInt)
 		snapshot.Optional(s, 8, &k.rate, (*rate).state)
 		if !s.Reading() {
 			return

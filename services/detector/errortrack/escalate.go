@@ -13,72 +13,72 @@ import (
 )
 
 // An error escalates when it comes far faster than it usually does (rate.go). An error that
-// is new, or back, has no usual rate: then only what is much even for an unknown error
-// counts, because its first alert was the news.
+// is new or back has no usual rate and has just raised an alert, so only a rate that is high
+// for any error is an escalation.
 
-// Escalation is the alert about an error that escalates. Fingerprint is the current one, by
-// which Errors know the error; its name may differ.
+// Escalation is the alert about an error that escalates. Fingerprint is the one by which
+// Errors finds the error; its name may differ.
 type Escalation struct {
 	Fingerprint uint64
 	Alert       alert.Alert
 }
 
-// escalates precedes the error in the title.
-const escalates = "Error escalates: "
+// escalationTitle precedes the error in the title.
+const escalationTitle = "Error escalates: "
 
 // stateEscalating is the state in the context of the alerts.
 const stateEscalating = "escalating"
 
-// escalating follows the dedup key of the error, so that the alerts about an escalation do
-// not replace the one about a new error.
-const escalating = ":escalating"
+// escalationSuffix follows the dedup key of the error, so that the alerts about an
+// escalation do not replace the one about a new error.
+const escalationSuffix = ":escalating"
 
-// Escalates counts the error that Log took last, with its event and its template, and
-// reports whether it begins to escalate.
-func (e *Errors) Escalates(app string, event *telemetry.Event, words []byte, now time.Time) (Escalation, bool) {
+// DetectEscalation counts the error that the last call of Log was about, and reports whether
+// it begins to escalate.
+func (e *Errors) DetectEscalation(app string, event *telemetry.Event, messageTemplate []byte, now time.Time) (Escalation, bool) {
 	k := e.latest.known
 	if k.rate == nil {
-		e.count(k, newRate(now))
+		e.startRate(k, newRate(now))
 	}
 	found, ok := k.rate.add(now)
 	if !ok {
 		return Escalation{}, false
 	}
-	id := e.identify(event.Log, words)
-	return Escalation{Fingerprint: e.latest.fingerprint, Alert: sighting{app, event, words, id, *k, 0}.escalates(found)}, true
+	id := e.identify(event.Log, messageTemplate)
+	return Escalation{Fingerprint: e.latest.fingerprint, Alert: sighting{app, event, messageTemplate, id, *k, 0}.escalationAlert(found)}, true
 }
 
-// Calm lets time pass for an error that escalates, and reports whether that has ended. Then
-// end is what is counted now; changed reports whether the state has changed. An error that
-// is no longer known or counted is calm, without a finding.
-func (e *Errors) Calm(fingerprint uint64, now time.Time) (end ratetail.Finding, calm, changed bool) {
+// Advance lets time pass for an error that escalates, and reports whether the escalation has
+// ended and whether the state has changed. end is what is counted now; it is zero for an
+// error that is no longer known or counted, whose escalation has ended.
+func (e *Errors) Advance(fingerprint uint64, now time.Time) (end ratetail.Finding, ended, changed bool) {
 	k := e.known.Peek(fingerprint)
 	if k == nil || k.rate == nil {
 		return ratetail.Finding{}, true, false
 	}
-	return k.rate.calm(now)
+	return k.rate.advance(now)
 }
 
 // resolution returns the alert that ends an escalation of an app.
 func resolution(app string, i rule.Incident, end ratetail.Finding) alert.Alert {
 	a := alert.Alert{
-		Severity: alert.Info, Category: alert.Errors, Source: alert.SourceErrors, Resolves: i.ID, DedupKey: dedupKey(app, i.Name) + escalating,
+		Severity: alert.Info, Category: alert.Errors, Source: alert.SourceErrors, Resolves: i.ID, DedupKey: dedupKey(app, i.Name) + escalationSuffix,
 		Title: "Resolved: " + i.Title, Detail: end.Resolution(app, alert.SignalLogs, i.ID).Detail, Context: map[string]any{fingerprintKey: i.Name},
 	}
 	switch {
 	case end == (ratetail.Finding{}):
 		a.Detail = "It is no longer known how fast it comes"
 	case end.Kind == ratetail.SpikeStayed:
-		a.Title = strings.Replace(i.Title, escalates, "Error stays as frequent, which is usual now: ", 1)
+		a.Title = strings.Replace(i.Title, escalationTitle, "Error stays as frequent, which is usual now: ", 1)
 		a.Context[alert.OutcomeKey] = alert.NewLevel
 	}
 	return a
 }
 
-// Leading returns the error that came most often within the last 10 s, of those that are
-// counted: its name, and how often. The name is empty where none came.
+// Leading returns the name of the counted error that occurred most often within the last
+// 10 s, and how often it did. The name is empty if none occurred.
 func (e *Errors) Leading(now time.Time) (name string, count int64) {
-	newest := now.Add(-window).UnixMilli()
+	newest := now.Add(-leadingWindow).UnixMilli()
 	for _, k := range e.known.All() {
 		if k.rate == nil || k.last <= newest {
 			continue
@@ -90,38 +90,38 @@ func (e *Errors) Leading(now time.Time) (name string, count int64) {
 	return name, count
 }
 
-// window is the time in which errors count as current.
-const window = 10 * time.Second
+// leadingWindow is how far back Leading counts.
+const leadingWindow = 10 * time.Second
 
-// Counting reports whether any error is counted in time.
-func (e *Errors) Counting() bool { return e.rates > 0 }
+// CountsRates reports whether the rate of any error is counted.
+func (e *Errors) CountsRates() bool { return e.rates > 0 }
 
-// StopCounting stops counting errors in time, and reports whether any was counted.
-func (e *Errors) StopCounting() (changed bool) {
+// StopCountingRates stops counting the rates of errors, and reports whether any was counted.
+func (e *Errors) StopCountingRates() (changed bool) {
 	changed = e.rates > 0
 	for _, k := range e.known.All() {
-		e.uncount(k)
+		e.stopRate(k)
 	}
 	return changed
 }
 
-func (e *Errors) count(k *record, r *rate) {
+func (e *Errors) startRate(k *record, r *rate) {
 	k.rate = r
 	e.rates++
 }
 
-func (e *Errors) uncount(k *record) {
+func (e *Errors) stopRate(k *record) {
 	if k.rate != nil {
 		k.rate = nil
 		e.rates--
 	}
 }
 
-func (s sighting) escalates(found ratetail.Finding) alert.Alert {
+func (s sighting) escalationAlert(found ratetail.Finding) alert.Alert {
 	spike := found.Alert(s.app, alert.SignalLogs)
-	a := s.alert(escalates, stateEscalating, fmt.Sprintf("%s (first seen %s, seen %d times): %s", spike.Detail, s.since(), s.known.seen, s.event.Log.Message))
+	a := s.buildAlert(escalationTitle, stateEscalating, fmt.Sprintf("%s (first seen %s, seen %d times): %s", spike.Detail, s.since(), s.known.seen, s.event.Log.Message))
 	delete(spike.Context, alert.SignalKey)
 	maps.Copy(a.Context, spike.Context)
-	a.DedupKey += escalating
+	a.DedupKey += escalationSuffix
 	return a
 }

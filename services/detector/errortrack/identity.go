@@ -11,13 +11,13 @@ import (
 )
 
 // The versions of the rule that makes fingerprints. Snapshots of versions before 7 have
-// fingerprints of the first alone.
+// only fingerprints of versionTemplate.
 const (
-	// versionTemplate: the template of the message.
+	// versionTemplate hashes the template of the message.
 	versionTemplate = 1
-	// versionStack is the fingerprint of the sender, or that of the app's own frames of the
-	// stack, with the words where the frames are vague. Without either it is still the
-	// template, of versionTemplate.
+	// versionStack hashes the sender's fingerprint, or else the app's own frames of the
+	// stack, and also the message where the frames are too vague to tell errors apart. An
+	// error with neither still has a fingerprint of versionTemplate.
 	versionStack = 2
 )
 
@@ -25,101 +25,104 @@ const (
 type identity struct {
 	fingerprint uint64
 	version     uint8
-	// by is what the fingerprint was made from.
-	by string
-	// trace is the parsed stack. It is good until the next error.
+	// basis is what the fingerprint was made from.
+	basis string
+	// trace is the parsed stack. It is valid until the next error.
 	trace stack.Trace
 }
 
-// The values of identity.by, which alerts show.
+// The values of identity.basis, which alerts show.
 const (
-	byExplicit = "fingerprint"
-	byStack    = "stack"
-	byMessage  = "message"
+	basisSender  = "fingerprint"
+	basisStack   = "stack"
+	basisMessage = "message"
 )
 
 // The first bytes of what is hashed separate the fingerprints of senders, those of stacks,
 // and templates, which have no such byte.
 const (
-	explicitMark = "\x00explicit\x00"
-	stackMark    = "\x00stack\x00"
+	senderMark = "\x00explicit\x00"
+	stackMark  = "\x00stack\x00"
 )
 
-// identify identifies an error. words is the template of its message.
-func (e *Errors) identify(l *telemetry.Log, words []byte) identity {
-	if cap(e.key) > buffer || cap(e.said) > buffer { // left by an error with long names
-		e.key, e.said = nil, nil
+// identify identifies an error by its sender's fingerprint, its stack or the template of
+// its message.
+func (e *Errors) identify(l *telemetry.Log, messageTemplate []byte) identity {
+	if cap(e.stackKey) > maxBuffer || cap(e.senderKey) > maxBuffer { // left by an error with long names
+		e.stackKey, e.senderKey = nil, nil
 	}
-	id := e.byItself(l, words)
+	id := e.identifyWithoutFingerprint(l, messageTemplate)
 	if len(l.Fingerprint) > 0 {
-		return e.explicit(id, l.Fingerprint)
+		return e.identifyBySender(id, l.Fingerprint)
 	}
 	return id
 }
 
-// byItself is identify for an error without a fingerprint of the sender.
-func (e *Errors) byItself(l *telemetry.Log, words []byte) identity {
+// identifyWithoutFingerprint is identify for an error without a sender's fingerprint. words
+// is the template of its message.
+func (e *Errors) identifyWithoutFingerprint(l *telemetry.Log, words []byte) identity {
 	text, first := l.Stack, ""
 	if text == "" { // some loggers write it behind the message
-		line, _, several := strings.Cut(l.Message, "\n")
-		if !several {
-			return identity{fingerprint: ofTemplate(words), version: versionTemplate, by: byMessage}
+		line, _, multiline := strings.Cut(l.Message, "\n")
+		if !multiline {
+			return identity{fingerprint: templateFingerprint(words), version: versionTemplate, basis: basisMessage}
 		}
 		text, first = l.Message, line
 	}
 	var trace stack.Trace
-	e.key, trace = stack.Append(append(e.key[:0], stackMark...), text, l.Message)
-	// A message with lines that look like frames is no trace if none has a place.
+	e.stackKey, trace = stack.Append(append(e.stackKey[:0], stackMark...), text, l.Message)
+	// A message with lines that look like frames is no trace if none names a source line.
 	if trace.Frames == 0 || l.Stack == "" && !trace.Placed {
-		return identity{fingerprint: ofTemplate(words), version: versionTemplate, by: byMessage}
+		return identity{fingerprint: templateFingerprint(words), version: versionTemplate, basis: basisMessage}
 	}
 	if trace.Vague() {
-		e.key = append(e.key, 0)
+		e.stackKey = append(e.stackKey, 0)
 		switch {
 		case trace.Words != "" && strings.Contains(l.Message, trace.Words):
-			// The message only adds who caught or logged the error.
-		case first != "": // the template is of the stack, too
-			e.key = template.Append(e.key, first)
+			// The rest of the message is only about who caught or logged the error.
+		case first != "": // the message's template includes the stack
+			e.stackKey = template.Append(e.stackKey, first)
 		default:
-			e.key = append(e.key, words...)
+			e.stackKey = append(e.stackKey, words...)
 		}
-		e.key = template.Append(append(e.key, 0), trace.Words)
+		e.stackKey = template.Append(append(e.stackKey, 0), trace.Words)
 	}
-	for _, words := range trace.Causes {
-		if words != "" {
-			e.key = template.Append(append(e.key, 1), words)
+	for _, cause := range trace.Causes {
+		if cause != "" {
+			e.stackKey = template.Append(append(e.stackKey, 1), cause)
 		}
 	}
-	return identity{fingerprint: hashed(e.key), version: versionStack, by: byStack, trace: trace}
+	return identity{fingerprint: hashKey(e.stackKey), version: versionStack, basis: basisStack, trace: trace}
 }
 
-// explicit returns the identity by the sender's fingerprint. A part of the form {{ default
-// }}, as Sentry's senders have them, stands for the identity without it; so do the other
-// variables, which would otherwise merge all errors for which they differ.
-func (e *Errors) explicit(byItself identity, parts telemetry.Fingerprint) identity {
-	said := false
-	e.said = append(e.said[:0], explicitMark...)
+// identifyBySender returns the identity by the sender's fingerprint. A part {{ default }},
+// as Sentry's SDKs send it, stands for fallback, the identity without the sender's
+// fingerprint; so does any other variable, which would otherwise merge errors for which its
+// value differs.
+func (e *Errors) identifyBySender(fallback identity, parts telemetry.Fingerprint) identity {
+	hasPart := false
+	e.senderKey = append(e.senderKey[:0], senderMark...)
 	for _, part := range parts {
 		if strings.HasPrefix(part, "{{") && strings.HasSuffix(part, "}}") {
-			e.said = binary.BigEndian.AppendUint64(append(e.said, 1), byItself.fingerprint)
+			e.senderKey = binary.BigEndian.AppendUint64(append(e.senderKey, 1), fallback.fingerprint)
 			continue
 		}
-		said = said || part != ""
-		e.said = binary.AppendUvarint(append(e.said, 0), uint64(len(part)))
-		e.said = append(e.said, part...)
+		hasPart = hasPart || part != ""
+		e.senderKey = binary.AppendUvarint(append(e.senderKey, 0), uint64(len(part)))
+		e.senderKey = append(e.senderKey, part...)
 	}
-	if !said {
-		return byItself
+	if !hasPart {
+		return fallback
 	}
-	return identity{fingerprint: hashed(e.said), version: versionStack, by: byExplicit, trace: byItself.trace}
+	return identity{fingerprint: hashKey(e.senderKey), version: versionStack, basis: basisSender, trace: fallback.trace}
 }
 
-// ofTemplate is the fingerprint of version 1.
-func ofTemplate(words []byte) uint64 { return hashed(words) }
+// templateFingerprint returns the fingerprint of versionTemplate.
+func templateFingerprint(messageTemplate []byte) uint64 { return hashKey(messageTemplate) }
 
-// hashed is part of a cryptographic hash, because it is all that is remembered of an error:
-// two errors with the same one cannot be constructed.
-func hashed(key []byte) uint64 {
+// hashKey returns the first 8 bytes of a cryptographic hash. It is all that is remembered
+// of an error, so two errors with the same hash must not be easy to construct.
+func hashKey(key []byte) uint64 {
 	sum := sha256.Sum256(key)
 	return binary.BigEndian.Uint64(sum[:])
 }

@@ -14,9 +14,9 @@ import (
 // three times. So a few errors are no escalation, however unlikely, and neither is a burst
 // like earlier ones of this error.
 const (
-	// minEscalation is the least number in 10 s.
+	// minEscalation is the least number of errors in 10 s that is an escalation.
 	minEscalation = 10
-	// largerBurst is how many times the largest burst so far it has to be.
+	// largerBurst is how many times the largest burst so far an escalation has to be.
 	largerBurst = 2
 	// burstHalfLife is the time after which a burst counts half.
 	burstHalfLife = 3 * time.Hour
@@ -47,17 +47,17 @@ func newRate(now time.Time) *rate { return &rate{small: ratetail.NewSmall(now)} 
 func (r *rate) add(now time.Time) (ratetail.Finding, bool) {
 	_, began := r.small.Add(now)
 	if began {
-		r.over(now)
+		r.endBurst(now)
 	} else if r.peak == 0 {
 		return ratetail.Finding{}, false
 	}
-	counted, over, _ := r.small.Over(now)
-	if over {
-		r.over(now)
+	counted, burstOver, _ := r.small.Over(now)
+	if burstOver {
+		r.endBurst(now)
 		return ratetail.Finding{}, false
 	}
 	r.peak = max(r.peak, counted.Count)
-	if r.escalated || counted.Count < minEscalation || float64(counted.Count) < largerBurst*r.usual(now) {
+	if r.escalated || counted.Count < minEscalation || float64(counted.Count) < largerBurst*r.usualBurst(now) {
 		return ratetail.Finding{}, false
 	}
 	found := r.small.Now(now)
@@ -65,26 +65,27 @@ func (r *rate) add(now time.Time) (ratetail.Finding, bool) {
 	return found, r.escalated
 }
 
-// over ends the current burst.
-func (r *rate) over(now time.Time) {
+// endBurst ends the current burst.
+func (r *rate) endBurst(now time.Time) {
 	if r.peak == 0 {
 		return
 	}
-	r.burst, r.burstAt = max(r.usual(now), float64(r.peak)), now.UnixMilli()
+	r.burst, r.burstAt = max(r.usualBurst(now), float64(r.peak)), now.UnixMilli()
 	r.peak, r.escalated = 0, false
 }
 
-// usual returns the size of usual bursts.
-func (r *rate) usual(now time.Time) float64 {
+// usualBurst returns the size of usual bursts, in errors per 10 s.
+func (r *rate) usualBurst(now time.Time) float64 {
 	gone := max(now.UnixMilli()-r.burstAt, 0)
 	return r.burst * math.Exp2(-float64(gone)/float64(burstHalfLife.Milliseconds()))
 }
 
-// calm lets time pass, and reports whether the error no longer escalates.
-func (r *rate) calm(now time.Time) (end ratetail.Finding, calm, changed bool) {
-	end, over, moved := r.small.Over(now)
-	if over && r.peak > 0 {
-		r.over(now)
+// advance lets time pass, and reports whether the escalation has ended and whether the
+// state has changed. end is what is counted now.
+func (r *rate) advance(now time.Time) (end ratetail.Finding, ended, changed bool) {
+	end, burstOver, moved := r.small.Over(now)
+	if burstOver && r.peak > 0 {
+		r.endBurst(now)
 		moved = true
 	}
 	return end, !r.escalated, moved

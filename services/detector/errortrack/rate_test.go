@@ -110,8 +110,8 @@ func TestRateIsRestored(t *testing.T) {
 				}
 			}
 			if rapid.Bool().Draw(t, "ask") {
-				a, calm, moved := steady.calm(at(now))
-				b, calmToo, movedToo := again.calm(at(now))
+				a, calm, moved := steady.advance(at(now))
+				b, calmToo, movedToo := again.advance(at(now))
 				if a != b || calm != calmToo || moved != movedToo {
 					t.Fatalf("%v %+v, restarted %v %+v", calm, a, calmToo, b)
 				}

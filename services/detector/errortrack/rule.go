@@ -25,13 +25,13 @@ func (r *Rule) Observe(e *rule.Event, now time.Time) (found []rule.Finding) {
 	if e.Log == nil || e.Log.Level != telemetry.LevelError {
 		return nil
 	}
-	if news, ok := r.Log(e.App, e.Event, e.Tool, e.Template, now); ok {
-		found = append(found, rule.Finding{Alert: news})
+	if raised, ok := r.Log(e.App, e.Event, e.Tool, e.Template, now); ok {
+		found = append(found, rule.Finding{Alert: raised})
 	}
-	if r.app.Choice.Anomaly == ruleset.Ratio3x && !r.Counting() {
+	if r.app.Choice.Anomaly == ruleset.Ratio3x && !r.CountsRates() {
 		return found
 	}
-	escalation, ok := r.Escalates(e.App, e.Event, e.Template, now)
+	escalation, ok := r.DetectEscalation(e.App, e.Event, e.Template, now)
 	if !ok || r.app.Choice.Anomaly.InForce(e.Young) != ruleset.RateTail {
 		return found
 	}
@@ -41,19 +41,19 @@ func (r *Rule) Observe(e *rule.Event, now time.Time) (found []rule.Finding) {
 
 // Tick returns the end of an escalation.
 func (r *Rule) Tick(i rule.Incident, now time.Time) (end []rule.Finding, changed bool) {
-	counted, over, changed := r.Calm(i.Key, now)
-	if over {
+	counted, ended, changed := r.Advance(i.Key, now)
+	if ended {
 		end = []rule.Finding{{Alert: resolution(r.app.Name, i, counted)}}
 	}
 	return end, changed
 }
 
-// Switch stops counting how fast errors come where nothing needs it any more.
+// Switch stops counting the rates of errors when no rule needs them any more.
 func (r *Rule) Switch(bool, time.Time) (changed bool) {
-	return r.app.Choice.Anomaly == ruleset.Ratio3x && !r.app.Incidents.Any() && r.StopCounting()
+	return r.app.Choice.Anomaly == ruleset.Ratio3x && !r.app.Incidents.Any() && r.StopCountingRates()
 }
 
-// Count counts the errors.
+// Count adds the numbers of errors to c.
 func (r *Rule) Count(c *rule.Counts) {
 	c.Errors += r.Len()
 	c.EvictedErrors += r.Evicted()

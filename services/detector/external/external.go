@@ -3,9 +3,9 @@
 // Such systems report an alert repeatedly while it lasts. A report that differs from the
 // latest one of the same alert in its state, or belongs to another firing of it, is a new
 // alert; any other revises the first one of that firing. Whether the alert should have
-// fired is not asked: a person chose the rule. The end of an alert resolves the newest
+// fired is not examined: a person chose the rule. The end of an alert resolves the newest
 // firing that was published and has not ended, and so do reports that revise the end. The
-// package remembers nothing else of an alert and has no clock.
+// package has no clock.
 package external
 
 import (
@@ -32,18 +32,18 @@ const (
 	maxID = 64
 )
 
-// Alerts remembers the latest report of each alert.
+// Alerts has the latest report of each alert.
 type Alerts struct {
-	latest  *lru.Map[key, delivery]
+	latest  *lru.Map[key, record]
 	evicted uint64
 }
 
 // key is a hash of an alert's source and key.
 type key [16]byte
 
-// delivery is what was published of an alert. A report that does not differ from it is a
+// record is the published state of an alert. A report that does not differ from it is a
 // repetition.
-type delivery struct {
+type record struct {
 	resolved bool
 	episode  string
 	// first is the id of the first alert of this state, resolves that of the firing that it
@@ -52,7 +52,7 @@ type delivery struct {
 }
 
 // New returns a memory without alerts.
-func New() *Alerts { return &Alerts{latest: lru.New[key, delivery](MaxAlerts)} }
+func New() *Alerts { return &Alerts{latest: lru.New[key, record](MaxAlerts)} }
 
 // Len is the number of alerts remembered.
 func (s *Alerts) Len() int { return s.latest.Len() }
@@ -60,37 +60,38 @@ func (s *Alerts) Len() int { return s.latest.Len() }
 // Evicted returns how many were forgotten for lack of room since New.
 func (s *Alerts) Evicted() uint64 { return s.evicted }
 
-// Taken is the alert about a report, with what Delivered notes.
-type Taken struct {
-	Alert alert.Alert
-	of    key
-	now   delivery
+// Pending is the alert about a report, not yet published.
+type Pending struct {
+	Alert  alert.Alert
+	key    key
+	record record
 }
 
-// Take returns the alert about a report. Nothing is noted before it is published, so that
-// later reports do not revise or resolve an alert that no reader has. The end of an alert
+// Prepare returns the alert about a report. The report is remembered only by
+// [Alerts.MarkPublished], so that later reports do not revise or resolve an alert that no
+// reader has. The end of an alert
 // that was never seen firing is published once, too: it may have begun before the detector.
-func (s *Alerts) Take(e *external.Alert) Taken {
-	t := Taken{Alert: describe(e), of: keyOf(e)}
-	t.now = delivery{resolved: e.State == external.StateResolved, episode: e.Episode}
-	switch last := s.latest.Get(t.of); {
+func (s *Alerts) Prepare(e *external.Alert) Pending {
+	t := Pending{Alert: describe(e), key: keyOf(e)}
+	t.record = record{resolved: e.State == external.StateResolved, episode: e.Episode}
+	switch last := s.latest.Get(t.key); {
 	case last == nil:
-	case last.resolved == t.now.resolved && last.episode == t.now.episode:
-		t.now, t.Alert.Revises = *last, last.first
-	case t.now.resolved && !last.resolved:
-		t.now.resolves = last.first
+	case last.resolved == t.record.resolved && last.episode == t.record.episode:
+		t.record, t.Alert.Revises = *last, last.first
+	case t.record.resolved && !last.resolved:
+		t.record.resolves = last.first
 	}
-	t.Alert.Resolves = t.now.resolves
+	t.Alert.Resolves = t.record.resolves
 	return t
 }
 
-// Delivered notes that the alert was published under an id.
-func (s *Alerts) Delivered(t Taken, id string) {
+// MarkPublished remembers a report whose alert was published under an id.
+func (s *Alerts) MarkPublished(t Pending, id string) {
 	if t.Alert.Revises != "" {
 		return
 	}
-	t.now.first = id
-	if _, gone := s.latest.Add(t.of, t.now); gone != nil {
+	t.record.first = id
+	if _, evicted := s.latest.Add(t.key, t.record); evicted != nil {
 		s.evicted++
 	}
 }
@@ -112,8 +113,8 @@ func describe(e *external.Alert) alert.Alert {
 	if e.Name != "" {
 		title += ": " + e.Name
 	}
-	if place := place(e); place != "" {
-		title += " on " + place
+	if location := location(e); location != "" {
+		title += " on " + location
 	}
 	return alert.Alert{
 		Severity: severity, Category: alert.Threshold, Source: e.Source, URL: e.URL,
@@ -122,8 +123,8 @@ func describe(e *external.Alert) alert.Alert {
 	}
 }
 
-// place returns where it fires: not every reader sees the app.
-func place(e *external.Alert) string {
+// location returns where the alert fires: not every reader sees the app.
+func location(e *external.Alert) string {
 	if e.Place == "" && e.App != telemetry.DefaultApp {
 		return e.App
 	}
@@ -131,7 +132,7 @@ func place(e *external.Alert) string {
 }
 
 // detail returns the sender's description. It is about the firing, also when that has
-// ended, unless saysEnd.
+// ended, unless [describesEnd].
 func detail(e *external.Alert) string {
 	text := e.Summary
 	switch {
@@ -140,7 +141,7 @@ func detail(e *external.Alert) string {
 	case e.Detail != "" && e.Detail != text:
 		text += "; " + e.Detail
 	}
-	if text != "" && e.State == external.StateResolved && !saysEnd(e) {
+	if text != "" && e.State == external.StateResolved && !describesEnd(e) {
 		text = "was: " + text
 	}
 	if e.Omitted == 0 {
@@ -193,11 +194,11 @@ func visible(labels map[string]string) map[string]any {
 
 // State has the latest report of each alert.
 func (s *Alerts) State(st *snapshot.State) {
-	snapshot.Entries(st, 1, s.latest, func(st *snapshot.State, k *key, t *delivery) {
+	snapshot.Entries(st, 1, s.latest, func(st *snapshot.State, k *key, t *record) {
 		st.Fixed(1, k[:])
 		st.Bool(2, &t.resolved)
 		st.String(3, &t.episode, external.MaxKey)
 		st.String(4, &t.first, maxID)
 		st.String(5, &t.resolves, maxID)
-	}, func(k key, t delivery) { s.latest.Add(k, t) })
+	}, func(k key, t record) { s.latest.Add(k, t) })
 }

@@ -50,7 +50,7 @@ func TestTimeline(t *testing.T) {
 		alerts = restored(t, alerts)
 	}
 	for range 2 {
-		if a := alerts.Take(made("c", "", external.StateResolved)).Alert; a.Resolves != "id14" || a.Revises != "" {
+		if a := alerts.Prepare(made("c", "", external.StateResolved)).Alert; a.Resolves != "id14" || a.Revises != "" {
 			t.Errorf("what was not reported must be news: %+v", a)
 		}
 	}
@@ -58,8 +58,8 @@ func TestTimeline(t *testing.T) {
 
 // take is the alert about another system's, which leaves.
 func take(alerts *rule.Alerts, e *external.Alert, id string) alert.Alert {
-	taken := alerts.Take(e)
-	alerts.Delivered(taken, id)
+	taken := alerts.Prepare(e)
+	alerts.MarkPublished(taken, id)
 	return taken.Alert
 }
 
@@ -90,7 +90,7 @@ func TestGolden(t *testing.T) {
 			`"receiver":"tocsin","runbook_url":"http://runbooks/errors","severity":"critical","starts_at":"2026-01-28T14:30:00.123Z","state":"resolved"},` +
 			`"dedup_key":"alertmanager:a1b2c3d4e5f60718:resolved","correlation_id":""}`,
 	} {
-		got, err := json.Marshal(rule.New().Take(full(state)).Alert)
+		got, err := json.Marshal(rule.New().Prepare(full(state)).Alert)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +134,7 @@ func TestWords(t *testing.T) {
 	} {
 		e := made("a", "1", external.StateFiring)
 		tt.change(e)
-		a := rule.New().Take(e).Alert
+		a := rule.New().Prepare(e).Alert
 		if a.Title != tt.title || a.Detail != tt.detail {
 			t.Errorf("%s: %q, %q", tt.name, a.Title, a.Detail)
 		}

@@ -11,14 +11,14 @@ import (
 // labelVersion is the label with the version of the app that an object belongs to.
 const labelVersion = "app.kubernetes.io/version"
 
-// faultTitles has the titles of each kind of fault, and of its end. A kind that only a
-// newer kubewatch knows is a fault.
-var faultTitles = map[string]struct{ firing, over string }{
+// faultTitles has the titles of each kind of fault and of its end. A kind that only a newer
+// kubewatch knows has those of the empty string.
+var faultTitles = map[string]struct{ firing, resolved string }{
 	kube.Crash:             {"Crash", "Crash is over"},
 	kube.CrashLoop:         {"Crash loop", "Crash loop is over"},
 	kube.ImagePull:         {"Image can't be pulled", "Image pull failure is over"},
-	kube.OutOfMemory:       {"Out of memory", "Out of memory is over"},
-	kube.NodeNotReady:      {"Node not ready", "Node not ready is over"},
+	kube.OutOfMemory:       {"Out of memory", "No longer out of memory"},
+	kube.NodeNotReady:      {"Node not ready", "Node ready again"},
 	kube.DeploymentStalled: {"Deployment stalled", "Stalled deployment is over"},
 	kube.JobFailed:         {"Job failed", "Job failure is over"},
 	kube.Warning:           {"Warning", "Warning is over"},
@@ -30,14 +30,14 @@ var faultTitles = map[string]struct{ firing, over string }{
 // key.
 func fault(e *external.Alert) alert.Alert {
 	f := e.Fault
-	words, known := faultTitles[f.Fault]
+	titles, known := faultTitles[f.Fault]
 	if !known {
-		words = faultTitles[""]
+		titles = faultTitles[""]
 	}
-	severity, title := e.Severity, words.firing
+	severity, title := e.Severity, titles.firing
 	switch {
 	case e.State == external.StateResolved:
-		severity, title = alert.Info, words.over
+		severity, title = alert.Info, titles.resolved
 	case f.Fault == kube.Warning && e.Name != "": // the reason of the event
 		title += " " + e.Name
 	}
@@ -55,7 +55,7 @@ func fault(e *external.Alert) alert.Alert {
 // though an event may hold any.
 func faultKey(e *external.Alert) string {
 	f, plain := e.Fault, strings.NewReplacer(":", "_")
-	object, what := f.Kind+"/"+f.Name, f.Fault
+	object, fault := f.Kind+"/"+f.Name, f.Fault
 	if f.Workload != "" {
 		object = f.Workload
 	}
@@ -63,21 +63,23 @@ func faultKey(e *external.Alert) string {
 		object += "/" + f.Container
 	}
 	if f.Fault == kube.Warning && e.Name != "" {
-		what += "/" + e.Name
+		fault += "/" + e.Name
 	}
-	return strings.Join([]string{"kubernetes", f.Cluster, plain.Replace(f.Namespace), plain.Replace(object), plain.Replace(what)}, ":")
+	return strings.Join([]string{"kubernetes", f.Cluster, plain.Replace(f.Namespace), plain.Replace(object), plain.Replace(fault)}, ":")
 }
 
-// saysEnd reports whether the sender's text about an end is about how it ended, as
-// kubewatch's is, which watches the objects themselves.
-func saysEnd(e *external.Alert) bool { return e.Fault != nil && e.Fault.Fault != kube.WatchDegraded }
+// describesEnd reports whether the sender's text at the end of an alert is about the end
+// and not about the firing. That of kubewatch is, because it watches the objects.
+func describesEnd(e *external.Alert) bool {
+	return e.Fault != nil && e.Fault.Fault != kube.WatchDegraded
+}
 
 // object names the object of a fault as kubectl does: for a pod of a workload, the
 // workload.
 func object(f *external.Fault) string {
 	name := f.Name
-	if kind, of, _ := kube.SplitWorkload(f.Workload); of != "" {
-		name = strings.ToLower(kind) + " " + of
+	if kind, workload, _ := kube.SplitWorkload(f.Workload); workload != "" {
+		name = strings.ToLower(kind) + " " + workload
 	}
 	if f.Namespace != "" {
 		name = f.Namespace + "/" + name

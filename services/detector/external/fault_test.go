@@ -37,7 +37,7 @@ func TestFault(t *testing.T) {
 		if state == external.StateResolved {
 			e.Summary, e.Detail = "over: it runs for 10 minutes", "restarts: 3"
 		}
-		got, err := json.Marshal(rule.New().Take(e).Alert)
+		got, err := json.Marshal(rule.New().Prepare(e).Alert)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,12 +77,12 @@ func TestFaultTitles(t *testing.T) {
 		title, over, dedupKey string
 	}{
 		{kube.Crash, nil, alert.Warning, "Crash: shop/web-1", "Crash is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:crash"},
-		{kube.OutOfMemory, nil, alert.Error, "Out of memory: shop/web-1", "Out of memory is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:out_of_memory"},
+		{kube.OutOfMemory, nil, alert.Error, "Out of memory: shop/web-1", "No longer out of memory: shop/web-1", "kubernetes:dev:shop:Pod/web-1:out_of_memory"},
 		{kube.ImagePull, nil, alert.Warning, "Image can't be pulled: shop/web-1", "Image pull failure is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:image_pull"},
 		{kube.Warning, nil, alert.Warning, "Warning BackOff: shop/web-1", "Warning is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:warning/BackOff"},
 		{
 			kube.NodeNotReady, func(f *external.Fault) { f.Namespace, f.Kind, f.Name = "", "Node", "n1" }, alert.Error,
-			"Node not ready: n1", "Node not ready is over: n1", "kubernetes:dev::Node/n1:node_not_ready",
+			"Node not ready: n1", "Node ready again: n1", "kubernetes:dev::Node/n1:node_not_ready",
 		},
 		{
 			kube.DeploymentStalled, func(f *external.Fault) { f.Kind, f.Name = "Deployment", "web" }, alert.Warning,
@@ -103,9 +103,9 @@ func TestFaultTitles(t *testing.T) {
 		if tt.change != nil {
 			tt.change(e.Fault)
 		}
-		a := rule.New().Take(e).Alert
+		a := rule.New().Prepare(e).Alert
 		e.State = external.StateResolved
-		over := rule.New().Take(e).Alert
+		over := rule.New().Prepare(e).Alert
 		if was := strings.HasPrefix(over.Detail, "was: "); was != (tt.fault == kube.WatchDegraded) {
 			t.Errorf("%s: %s", tt.fault, over.Detail)
 		}
@@ -116,7 +116,7 @@ func TestFaultTitles(t *testing.T) {
 	for _, fault := range kube.Faults() {
 		e := crashing(external.StateFiring)
 		e.Fault.Fault = fault
-		if a := rule.New().Take(e).Alert; a.Title == "Fault: shop/web-1 (app)" {
+		if a := rule.New().Prepare(e).Alert; a.Title == "Fault: shop/web-1 (app)" {
 			t.Errorf("%s has no title", fault)
 		}
 	}
@@ -127,7 +127,7 @@ func TestFaultOfWorkload(t *testing.T) {
 	for _, pod := range []string{"web-1", "web-2"} {
 		e := crashing(external.StateFiring)
 		e.Fault.Name, e.Fault.Workload = pod, "Deployment/web/7d9f"
-		a := rule.New().Take(e).Alert
+		a := rule.New().Prepare(e).Alert
 		if a.Title != "Crash loop: shop/deployment web (app)" || a.DedupKey != "kubernetes:dev:shop:Deployment/web/7d9f/app:crash_loop" ||
 			a.Context["workload"] != "Deployment/web" || a.Context["workload_version"] != "7d9f" || a.Context["kind"] != "Pod" || a.Context["name"] != pod {
 			t.Errorf("%q, %q, %v", a.Title, a.DedupKey, a.Context)
@@ -146,7 +146,7 @@ func TestFaultKeys(t *testing.T) {
 		e := crashing(external.StateFiring)
 		e.Name, e.Fault.Name, e.Fault.Container, e.Fault.Fault = tt.reason, tt.name, tt.container, tt.fault
 		what := strings.Join([]string{tt.name, tt.container, tt.fault, tt.reason}, " ")
-		key := rule.New().Take(e).Alert.DedupKey
+		key := rule.New().Prepare(e).Alert.DedupKey
 		if same, is := seen[key]; is {
 			t.Errorf("%s and %s are one: %s", what, same, key)
 		}

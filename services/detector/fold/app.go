@@ -12,11 +12,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// app is what is remembered of one app.
+// app is the state of one app.
 type app struct {
 	name string
-	// untracked reports whether there is no room to remember the app. It lasts for one
-	// message then.
+	// untracked reports whether there is no room for the app. Then it is dropped after one
+	// message.
 	untracked bool
 	age       age
 	noise     *noise.App
@@ -49,21 +49,21 @@ func (f *Fold) emptyApp(name string) *app {
 	return a
 }
 
-// ruleApp returns an app as a rule of the table sees it.
+// ruleApp returns an app as the rule with an index in the table sees it.
 func (f *Fold) ruleApp(a *app, choice ruleset.Set, index int) *rule.App {
 	return &rule.App{Name: a.name, Choice: choice, Incidents: openIncidents{f.incidents.open[index], a}, Leading: a.leading}
 }
 
 // leading returns the error that came most often in the last 10 s.
 func (a *app) leading(now time.Time) (name string, count int64) {
-	if leader, ok := find[rule.Leader](a); ok {
+	if leader, ok := findRule[rule.Leader](a); ok {
 		return leader.Leading(now)
 	}
 	return "", 0
 }
 
-// find returns the first rule of an app that is a T.
-func find[T any](a *app) (found T, ok bool) {
+// findRule returns the first rule of an app that is a T.
+func findRule[T any](a *app) (found T, ok bool) {
 	for _, r := range a.rules {
 		if found, ok = r.(T); ok {
 			return found, true
@@ -72,7 +72,7 @@ func find[T any](a *app) (found T, ok bool) {
 	return found, false
 }
 
-// appSize is about what an app takes that remembers nothing, in bytes.
+// appSize is about what an app without state takes, in bytes.
 const appSize = 2048
 
 func (a *app) measure() int {
@@ -104,8 +104,8 @@ func (a *app) switchRules(now time.Time) (changed bool) {
 	return changed
 }
 
-// links are the newest alerts of an app that others can belong to. Of several at the same
-// time it is the first.
+// links are the newest alerts of an app that later alerts can be correlated with. Of
+// several at the same time the first is kept.
 type links struct{ regression, anomaly, escalation link }
 
 // link is the time and the correlation id of such an alert.

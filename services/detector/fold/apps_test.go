@@ -221,10 +221,10 @@ func TestSummaryIsHistory(t *testing.T) {
 	for i := range apps {
 		s.at(0, from(name(i), requested("GET", "/c", 401)))
 	}
-	left := len(s.alerts)
+	published := len(s.alerts)
 	s.at(10*time.Second, fold.Message{})
-	if left >= apps || len(s.alerts) != apps {
-		t.Fatalf("got %d alerts at once and %d after 10 s, want fewer than %[3]d and %[3]d", left, len(s.alerts), apps)
+	if published >= apps || len(s.alerts) != apps {
+		t.Fatalf("got %d alerts at once and %d after 10 s, want fewer than %[3]d and %[3]d", published, len(s.alerts), apps)
 	}
 	s.at(11*time.Second, from("new", tick()))
 	if s.fold.Tracks("new") || !s.fold.Tracks(name(apps-1)) {

@@ -7,8 +7,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// command executes a noise command.
-func (t *turn) command(c *query.NoiseRequest) (report noise.Report) {
+// applyNoiseCommand executes a noise command.
+func (t *turn) applyNoiseCommand(c *query.NoiseRequest) (report noise.Report) {
 	f := t.fold
 	if report.Err = noise.Check(*c); report.Err != nil {
 		return report
@@ -33,35 +33,36 @@ func (t *turn) command(c *query.NoiseRequest) (report noise.Report) {
 		}
 	case query.NoiseList: // changes nothing
 	case query.NoiseAutoDetect:
-		for name, known := range f.apps.All() {
+		for name, a := range f.apps.All() {
 			if c.App != "" && appName(c.App) != name {
 				continue
 			}
-			found := (*known).noise.Detect(t.now)
+			found := (*a).noise.Detect(t.now)
 			report.Found += found.Len()
-			t.noiseFound(*known, found)
-			f.changed(*known)
+			t.announceNoiseRules(*a, found)
+			f.noteChange(*a)
 		}
 	}
 	f.shrink()
 	return report
 }
 
-// acceptRule applies a rule that is proposed or was removed.
+// acceptRule puts a rule in force that is proposed or was removed.
 func (f *Fold) acceptRule(id string, now time.Time) bool {
-	for _, known := range f.apps.All() {
-		if (*known).noise.Accept(id, now) {
-			f.changed(*known)
+	for _, a := range f.apps.All() {
+		if (*a).noise.Accept(id, now) {
+			f.noteChange(*a)
 			return true
 		}
 	}
 	return false
 }
 
+// removeRule removes a rule that auto-detection found.
 func (f *Fold) removeRule(id string) bool {
-	for _, known := range f.apps.All() {
-		if (*known).noise.Remove(id) {
-			f.changed(*known)
+	for _, a := range f.apps.All() {
+		if (*a).noise.Remove(id) {
+			f.noteChange(*a)
 			return true
 		}
 	}

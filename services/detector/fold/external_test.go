@@ -58,7 +58,7 @@ func TestStormOfOthers(t *testing.T) {
 	for i := range 25 {
 		s.at(time.Duration(i)*10*time.Millisecond, raised("firing", fmt.Sprint(i)))
 	}
-	if len(s.alerts) != 10 || s.fold.Stats().Held != 15 {
+	if len(s.alerts) != 10 || s.fold.Stats().Suppressed != 15 {
 		t.Fatalf("%d alerts, %+v", len(s.alerts), s.fold.Stats())
 	}
 	s.at(time.Minute, raised("firing", "24")) // reported again: the first time it was suppressed
@@ -68,7 +68,7 @@ func TestStormOfOthers(t *testing.T) {
 	for i := range 25 {
 		s.at(2*time.Minute+time.Duration(i)*10*time.Millisecond, raised("firing", "24"))
 	}
-	if len(s.alerts) != 21 || s.fold.Stats().Held != 30 {
+	if len(s.alerts) != 21 || s.fold.Stats().Suppressed != 30 {
 		t.Fatalf("%d alerts, %+v", len(s.alerts), s.fold.Stats())
 	}
 	for _, a := range s.alerts[11:] {

@@ -54,11 +54,11 @@ type Config struct {
 	Partition string
 	// MaxApps is how many apps are known; 0 means DefaultApps.
 	MaxApps int
-	// MaxBytes is about how much memory the apps take, of which one alone takes
-	// 19 MB at most; 0 means DefaultBytes. Snapshots take as much again.
+	// MaxBytes is about how much memory all apps take; 0 means DefaultBytes. One app takes
+	// 19 MB at most. Snapshots take as much again.
 	MaxBytes int
 	// Rules chooses the detection rules of each app. After a Restore they are the ones in
-	// force, whatever the snapshot was made by.
+	// force, not those that the snapshot was made with.
 	Rules ruleset.Table
 }
 
@@ -92,15 +92,15 @@ type Outcome struct {
 type Fold struct {
 	cfg  Config
 	apps *lru.Map[string, *app]
-	// newcomers are the apps that have no history, in the order in which they came. came
+	// newcomers are the apps without history, in the order of their first events. created
 	// counts all apps so far.
 	newcomers *lru.Map[string, *app]
-	came      uint64
-	strangers strangers
+	created   uint64
+	untracked untrackedApps
 	bytes     int // of all apps
 	manual    *noise.Manual
 	ci        *ciresult.Results
-	others    *others.Alerts
+	external  *others.Alerts
 	storm     *ratelimit.Limiter
 	budget    *ratelimit.Budget
 	incidents incidents
@@ -126,8 +126,8 @@ func New(cfg Config) *Fold {
 		cfg.MaxBytes = DefaultBytes
 	}
 	return &Fold{
-		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps), newcomers: lru.New[string, *app](cfg.MaxApps), strangers: newStrangers(),
-		manual: &noise.Manual{}, ci: ciresult.New(), others: others.New(), storm: ratelimit.New(), budget: ratelimit.NewBudget(), incidents: newIncidents(),
+		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps), newcomers: lru.New[string, *app](cfg.MaxApps), untracked: newUntrackedApps(),
+		manual: &noise.Manual{}, ci: ciresult.New(), external: others.New(), storm: ratelimit.New(), budget: ratelimit.NewBudget(), incidents: newIncidents(),
 	}
 }
 
@@ -137,14 +137,14 @@ func (f *Fold) Apply(m Message) (out Outcome) {
 	t.tick()
 	switch {
 	case m.CI != nil:
-		t.result(m.CI)
+		t.applyCIResult(m.CI)
 	case m.External != nil:
-		t.external(m.External)
+		t.applyExternal(m.External)
 	case m.Noise != nil:
-		report := t.command(m.Noise)
+		report := t.applyNoiseCommand(m.Noise)
 		out.Noise = &report
 	default:
-		t.events(m.Events)
+		t.applyEvents(m.Events)
 	}
 	out.Alerts, out.Forgotten, f.forgotten = t.alerts, f.forgotten, nil
 	return out
@@ -162,30 +162,30 @@ func (f *Fold) clock(stamp time.Time) time.Time {
 
 // app finds or adds an app. If there is no room, it returns one that is not tracked.
 func (f *Fold) app(name string) *app {
-	if known := f.apps.Get(name); known != nil {
-		return *known
+	if found := f.apps.Get(name); found != nil {
+		return *found
 	}
 	if f.apps.Len() == f.apps.Cap() {
-		out := f.givesWay(nil)
+		out := f.evictionCandidate(nil)
 		if out == nil {
-			f.strangers.add(name, f.newest)
+			f.untracked.add(name, f.newest)
 			return &app{name: name, untracked: true}
 		}
 		f.apps.Delete(out.name)
 		f.forget(out)
 	}
-	f.strangers.tracked(name)
+	f.untracked.remove(name)
 	a := f.newApp(name, f.newest)
-	f.came++
-	a.age.number = f.came
+	f.created++
+	a.age.number = f.created
 	f.addApp(a)
 	f.newcomers.Add(name, a)
 	return a
 }
 
-// givesWay returns the app that a new one replaces: one that was silent for 24 h, or the
-// newest without history. It is nil where all but the spared one have history.
-func (f *Fold) givesWay(spared *app) *app {
+// evictionCandidate returns the app that a new one replaces: one that was silent for 24 h,
+// or the newest without history. It is nil if all apps but the spared one have history.
+func (f *Fold) evictionCandidate(spared *app) *app {
 	if oldest := f.apps.Oldest(); oldest != nil && oldest.Value.age.silent(f.newest) {
 		return oldest.Value
 	}
@@ -197,10 +197,10 @@ func (f *Fold) givesWay(spared *app) *app {
 	return nil
 }
 
-// seen notes an event of an app.
-func (f *Fold) seen(a *app) {
-	grown := a.age.seen(f.newest)
-	if a.age.known() {
+// noteEvent records that an app has had an event.
+func (f *Fold) noteEvent(a *app) {
+	grown := a.age.addEvent(f.newest)
+	if a.age.hasHistory() {
 		f.newcomers.Delete(a.name)
 	}
 	if grown {
@@ -208,8 +208,8 @@ func (f *Fold) seen(a *app) {
 	}
 }
 
-// raised notes that an app has raised an alert.
-func (f *Fold) raised(a *app) {
+// noteAlert records that an app has raised an alert.
+func (f *Fold) noteAlert(a *app) {
 	if a.untracked || a.age.raised {
 		return
 	}
@@ -220,28 +220,28 @@ func (f *Fold) raised(a *app) {
 // Tracks reports whether an app is remembered.
 func (f *Fold) Tracks(app string) bool { return f.apps.Peek(appName(app)) != nil }
 
-// HasHistory reports whether an app is tracked and does not give way to newcomers: it
-// has raised an alert, or its events span more than 10 min.
+// HasHistory reports whether an app is tracked and is not replaced by newcomers: it has
+// raised an alert, or its events span more than 10 min.
 func (f *Fold) HasHistory(app string) bool {
-	known := f.apps.Peek(appName(app))
-	return known != nil && (*known).age.known()
+	a := f.apps.Peek(appName(app))
+	return a != nil && (*a).age.hasHistory()
 }
 
 // NotTracked returns how many apps had an event within the last 24 h and are not tracked,
 // at most 10,000.
-func (f *Fold) NotTracked() int { return f.strangers.count(f.newest) }
+func (f *Fold) NotTracked() int { return f.untracked.count(f.newest) }
 
 func (f *Fold) addApp(a *app) {
-	_, gone := f.apps.Add(a.name, a)
+	_, evicted := f.apps.Add(a.name, a)
 	a.size = a.measure()
 	f.bytes += a.size
-	if gone != nil {
-		f.forget(gone.Value)
+	if evicted != nil {
+		f.forget(evicted.Value)
 	}
 }
 
-// changed notes that the state of an app, if there is one, has changed.
-func (f *Fold) changed(a *app) {
+// noteChange records that the state of an app has changed. a may be nil.
+func (f *Fold) noteChange(a *app) {
 	if a == nil || a.untracked {
 		return
 	}
@@ -259,7 +259,7 @@ func (f *Fold) shrink() {
 			used = *last
 			break
 		}
-		out := f.givesWay(used)
+		out := f.evictionCandidate(used)
 		if out == nil {
 			out = f.apps.Oldest().Value
 		}
@@ -268,15 +268,15 @@ func (f *Fold) shrink() {
 	}
 }
 
-// forget removes what else is kept about an app that is no longer in apps.
+// forget removes the rest of an app that is no longer in apps.
 func (f *Fold) forget(a *app) {
 	f.bytes -= a.size
 	f.newcomers.Delete(a.name)
 	if !a.age.silent(f.newest) {
-		f.strangers.add(a.name, f.newest)
+		f.untracked.add(a.name, f.newest)
 	}
 	f.incidents.forget(a)
 	f.count.apps++
-	f.count.gone.count(a)
+	f.count.evictedApps.count(a)
 	f.forgotten = append(f.forgotten, a.name)
 }

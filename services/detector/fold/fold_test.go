@@ -279,7 +279,7 @@ func TestCIStorm(t *testing.T) {
 	for i := range 25 {
 		s.at(time.Duration(i)*10*time.Millisecond, result(fmt.Sprint("run ", i)))
 	}
-	if len(s.alerts) != 10 || s.fold.Stats().Held != 15 {
+	if len(s.alerts) != 10 || s.fold.Stats().Suppressed != 15 {
 		t.Errorf("%d alerts, %+v", len(s.alerts), s.fold.Stats())
 	}
 	s.at(10*time.Second, result("the last run"))

@@ -5,19 +5,19 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/rule"
 )
 
-// maxIncidents is how many incidents of one rule, in all apps, are watched for their end,
-// which each message pays for. Past it, the one whose newest alert is the oldest is
-// watched no more and never ends; the same happens to those of an app that is forgotten.
+// maxIncidents is how many incidents of one rule, in all apps, are open at most: each
+// message checks all of them for their end. Past it, the one whose newest alert is the
+// oldest is forgotten and never ends, as are those of an app that is forgotten.
 const maxIncidents = 100
 
-// incidents are those that are open, of each rule of the table. They end by the passing
-// of time, which every message brings.
+// incidents are the open incidents of each rule of the table. They end as time passes,
+// which every message brings.
 type incidents struct {
 	open    []*lru.Map[incidentKey, rule.Incident]
 	evicted uint64
 }
 
-// incidentKey tells the incidents of one rule apart.
+// incidentKey identifies an incident of one rule.
 type incidentKey struct {
 	app *app
 	key uint64
@@ -30,14 +30,14 @@ func newIncidents() (i incidents) {
 	return i
 }
 
-// add notes an incident that a rule of an app has opened.
+// add adds an incident that a rule of an app has opened.
 func (i *incidents) add(a *app, index int, opened rule.Incident) {
 	if _, evicted := i.open[index].Add(incidentKey{a, opened.Key}, opened); evicted != nil {
 		i.evicted++
 	}
 }
 
-// forget stops watching the incidents of an app.
+// forget removes the incidents of an app.
 func (i *incidents) forget(a *app) {
 	for _, open := range i.open {
 		for key := range open.All() {
@@ -58,15 +58,15 @@ func (i *incidents) any() bool {
 	return false
 }
 
-// openIncidents are those of one rule and app, as the rule sees them.
+// openIncidents are the open incidents of one rule and app, as the rule sees them.
 type openIncidents struct {
-	of  *lru.Map[incidentKey, rule.Incident]
-	app *app
+	open *lru.Map[incidentKey, rule.Incident]
+	app  *app
 }
 
 // Find implements [rule.Incidents].
 func (o openIncidents) Find(key uint64) (rule.Incident, bool) {
-	if found := o.of.Peek(incidentKey{o.app, key}); found != nil {
+	if found := o.open.Peek(incidentKey{o.app, key}); found != nil {
 		return *found, true
 	}
 	return rule.Incident{}, false
@@ -74,7 +74,7 @@ func (o openIncidents) Find(key uint64) (rule.Incident, bool) {
 
 // Any implements [rule.Incidents].
 func (o openIncidents) Any() bool {
-	for key := range o.of.All() {
+	for key := range o.open.All() {
 		if key.app == o.app {
 			return true
 		}
@@ -82,12 +82,12 @@ func (o openIncidents) Any() bool {
 	return false
 }
 
-// beforeEvents is the index of the alerts that the time of a message raises before what
-// is in it.
+// beforeEvents is the event index of the alerts that a message raises by its time alone,
+// before its events.
 const beforeEvents = -1
 
-// tick publishes the ends of incidents. One that is suppressed is tried again with the
-// next message.
+// tick publishes the ends of incidents. A suppressed end is tried again with the next
+// message.
 func (t *turn) tick() {
 	t.index = beforeEvents
 	for i := len(table) - 1; i >= 0; i-- {
@@ -95,10 +95,10 @@ func (t *turn) tick() {
 		for key, incident := range open.All() {
 			ends, changed := key.app.rules[i].Tick(*incident, t.now)
 			if changed {
-				t.fold.changed(key.app)
+				t.fold.noteChange(key.app)
 			}
 			for _, end := range ends {
-				if t.deliver(key.app, i, end) {
+				if t.publishFinding(key.app, i, end) {
 					open.Delete(key)
 					t.switchRules(key.app)
 				}
@@ -112,6 +112,6 @@ func (t *turn) tick() {
 // switchRules lets an app drop what it no longer needs after an incident has ended.
 func (t *turn) switchRules(a *app) {
 	if a.switchRules(t.now) {
-		t.fold.changed(a)
+		t.fold.noteChange(a)
 	}
 }

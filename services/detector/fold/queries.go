@@ -14,9 +14,9 @@ import (
 // list is [] on the wire. Counts of the last minutes are those at the newest message.
 func (f *Fold) NoiseRules(app string) []query.NoiseRule {
 	rules := []query.NoiseRule{}
-	for name, known := range f.apps.All() {
+	for name, a := range f.apps.All() {
 		if app == "" || appName(app) == name {
-			rules = append(rules, (*known).noise.Rules(f.newest)...)
+			rules = append(rules, (*a).noise.Rules(f.newest)...)
 		}
 	}
 	slices.SortFunc(rules, func(a, b query.NoiseRule) int {
@@ -32,9 +32,9 @@ func (f *Fold) NoiseRules(app string) []query.NoiseRule {
 // were found and removed, those of each app with the newest removal first.
 func (f *Fold) RemovedNoiseRules(app string) []query.RemovedRule {
 	var all []query.RemovedRule
-	for name, known := range f.apps.All() {
+	for name, a := range f.apps.All() {
 		if app == "" || appName(app) == name {
-			all = append(all, (*known).noise.Removed()...)
+			all = append(all, (*a).noise.Removed()...)
 		}
 	}
 	slices.Reverse(all)
@@ -44,8 +44,8 @@ func (f *Fold) RemovedNoiseRules(app string) []query.RemovedRule {
 
 // Baselines lists the baselines of an app, those of the page loaded last at the end.
 func (f *Fold) Baselines(app string) []regression.Baseline {
-	if known := f.apps.Peek(appName(app)); known != nil {
-		if r, ok := find[*regression.Rule](*known); ok {
+	if a := f.apps.Peek(appName(app)); a != nil {
+		if r, ok := findRule[*regression.Rule](*a); ok {
 			return r.Baselines().Baselines()
 		}
 	}
@@ -57,11 +57,11 @@ func (f *Fold) Baselines(app string) []regression.Baseline {
 // lcp_ms:mobile, and the one without a class is that of the class with the most loads.
 func (f *Fold) PageBaselines(app, page string) map[string]query.Baseline {
 	all := map[string]query.Baseline{}
-	known := f.apps.Peek(appName(app))
-	if known == nil {
+	a := f.apps.Peek(appName(app))
+	if a == nil {
 		return all
 	}
-	r, ok := find[*regression.Rule](*known)
+	r, ok := findRule[*regression.Rule](*a)
 	if !ok {
 		return all
 	}
@@ -79,8 +79,8 @@ func (f *Fold) PageBaselines(app, page string) map[string]query.Baseline {
 
 // Pages lists the pages of an app that have baselines, the one loaded last first.
 func (f *Fold) Pages(app string) []string {
-	if known := f.apps.Peek(appName(app)); known != nil {
-		if r, ok := find[*regression.Rule](*known); ok {
+	if a := f.apps.Peek(appName(app)); a != nil {
+		if r, ok := findRule[*regression.Rule](*a); ok {
 			return r.Baselines().Names()
 		}
 	}
@@ -91,9 +91,9 @@ func (f *Fold) Pages(app string) []string {
 type Stats struct {
 	// Apps, Pages, Templates and Errors are remembered now. Bytes is about what they take.
 	Apps, Pages, Templates, Errors, Bytes int
-	// Hidden counts events under a noise rule, Held alerts suppressed in a storm, HeldLost
-	// those of them that no summary or count will include.
-	Hidden, Held, HeldLost uint64
+	// Hidden counts events under a noise rule, Suppressed the alerts suppressed in a storm,
+	// and SuppressedLost those of them that no summary or count will include.
+	Hidden, Suppressed, SuppressedLost uint64
 	// NotTracked is how many apps had an event within the last 24 h and are not tracked,
 	// Untracked counts the events of such apps.
 	NotTracked int
@@ -106,7 +106,7 @@ type Stats struct {
 }
 
 // Evicted counts what was forgotten for lack of room, by kind. An app counts as one,
-// whatever it held. NoiseLeftOut are patterns that found no room as a rule, counted in each
+// with all its state. NoiseLeftOut are patterns that found no room as a rule, counted in each
 // run of auto-detection. Spikes are incidents of any rule that were open, as CIFailures
 // were; their end will not be announced.
 type Evicted struct {
@@ -116,9 +116,9 @@ type Evicted struct {
 
 // counters are what the fold itself counts.
 type counters struct {
-	hidden, held, apps, untracked uint64
-	// gone counts the evictions of apps that were themselves evicted since.
-	gone Evicted
+	hidden, suppressed, apps, untracked uint64
+	// evictedApps counts the evictions of apps that were themselves evicted since.
+	evictedApps Evicted
 }
 
 // count adds the counts of an app.
@@ -138,15 +138,16 @@ func (e *Evicted) count(a *app) (c rule.Counts) {
 	return c
 }
 
-// Stats counts. It goes through all apps, so it is not for each message.
+// Stats returns the sizes and counts. It goes through all apps, so it is not for each
+// message.
 func (f *Fold) Stats() Stats {
 	s := Stats{
 		Apps: f.apps.Len(), Bytes: f.bytes,
 		NotTracked: f.NotTracked(), Untracked: f.count.untracked,
-		Hidden: f.count.hidden, Held: f.count.held, HeldLost: f.storm.Lost() + f.budget.Lost(), Evicted: f.count.gone,
+		Hidden: f.count.hidden, Suppressed: f.count.suppressed, SuppressedLost: f.storm.Lost() + f.budget.Lost(), Evicted: f.count.evictedApps,
 	}
-	for _, known := range f.apps.All() {
-		a := *known
+	for _, stored := range f.apps.All() {
+		a := *stored
 		c := s.Evicted.count(a)
 		s.Pages += c.Pages
 		s.Errors += c.Errors
@@ -154,6 +155,6 @@ func (f *Fold) Stats() Stats {
 		s.Templates += a.noise.Patterns()
 	}
 	s.Evicted.Apps, s.Evicted.CIResults, s.Evicted.StormKeys = f.count.apps, f.ci.Evicted(), f.storm.Evicted()
-	s.Evicted.ExternalAlerts, s.Evicted.CIFailures, s.Evicted.Spikes = f.others.Evicted(), f.ci.EvictedFailing(), f.incidents.evicted
+	s.Evicted.ExternalAlerts, s.Evicted.CIFailures, s.Evicted.Spikes = f.external.Evicted(), f.ci.EvictedFailing(), f.incidents.evicted
 	return s
 }

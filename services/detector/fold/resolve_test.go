@@ -250,8 +250,8 @@ func TestEndsAreBounded(t *testing.T) {
 	for i := range 15 {
 		s.at(time.Duration(i)*time.Millisecond, built("success", "b"))
 	}
-	if len(s.alerts) != 11 || s.fold.Stats().Held != 5 {
-		t.Errorf("%d alerts, %d suppressed", len(s.alerts), s.fold.Stats().Held)
+	if len(s.alerts) != 11 || s.fold.Stats().Suppressed != 5 {
+		t.Errorf("%d alerts, %d suppressed", len(s.alerts), s.fold.Stats().Suppressed)
 	}
 }
 
@@ -268,13 +268,13 @@ func TestBackToNormalAfterAStorm(t *testing.T) {
 	} {
 		for _, restarts := range []bool{false, true} {
 			s := newScript()
-			play := func(at time.Duration, m fold.Message, leaves int) {
+			play := func(at time.Duration, m fold.Message, allowed int) {
 				t.Helper()
 				if restarts {
 					s.restart(t, fold.Config{})
 				}
-				if left := s.at(at, m).Alerts; len(left) != leaves {
-					t.Errorf("%s, restarts %v, at %v: %d alerts left, want %d", tt.name, restarts, at, len(left), leaves)
+				if published := s.at(at, m).Alerts; len(published) != allowed {
+					t.Errorf("%s, restarts %v, at %v: %d alerts left, want %d", tt.name, restarts, at, len(published), allowed)
 				}
 			}
 			const ms = time.Millisecond
@@ -294,7 +294,7 @@ func TestBackToNormalAfterAStorm(t *testing.T) {
 			play(11_100*ms, tt.ok, 0)
 			n := len(s.alerts)
 			worse, bad, end := s.alerts[n-3], s.alerts[n-2], s.alerts[n-1]
-			if end.Resolves != worse.ID || !slices.Equal(end.AlsoResolves, []string{bad.ID}) || end.Count != 2 || s.fold.Stats().Held != 2 && !restarts {
+			if end.Resolves != worse.ID || !slices.Equal(end.AlsoResolves, []string{bad.ID}) || end.Count != 2 || s.fold.Stats().Suppressed != 2 && !restarts {
 				t.Errorf("%s: %+v, %+v", tt.name, end, s.fold.Stats())
 			}
 			checkResolutions(t, s.alerts)

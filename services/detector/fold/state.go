@@ -56,12 +56,12 @@ func (f *Fold) state(s *snapshot.State) {
 	s.Time(1, &f.newest)
 	snapshot.Message(s, 2, f.manual, (*noise.Manual).State)
 	snapshot.Message(s, 3, f.ci, (*ciresult.Results).State)
-	snapshot.Message(s, 4, f.others, (*others.Alerts).State)
+	snapshot.Message(s, 4, f.external, (*others.Alerts).State)
 	snapshot.Message(s, 5, f.storm, (*ratelimit.Limiter).State)
 	f.stateApps(s)
 	f.stateIncidents(s)
 	snapshot.Message(s, 8, f.budget, (*ratelimit.Budget).State)
-	snapshot.Message(s, 9, &f.strangers, (*strangers).state)
+	snapshot.Message(s, 9, &f.untracked, (*untrackedApps).state)
 }
 
 // savedApp is an app in a snapshot.
@@ -173,12 +173,12 @@ func (f *Fold) switchRules() {
 	for _, known := range f.apps.All() {
 		a := *known
 		if a.switchRules(f.newest) {
-			f.changed(a)
+			f.noteChange(a)
 		}
-		if !a.age.known() {
+		if !a.age.hasHistory() {
 			newcomers = append(newcomers, a)
 		}
-		f.came = max(f.came, a.age.number)
+		f.created = max(f.created, a.age.number)
 	}
 	slices.SortFunc(newcomers, func(a, b *app) int { return cmp.Compare(a.age.number, b.age.number) })
 	for _, a := range newcomers {

@@ -30,7 +30,7 @@ func words(n int) string {
 }
 
 // summed is the alerts of a category of an app that left, and the sum of their counts.
-func (s *script) summed(app string, c alert.Category) (left, summaries, total int) {
+func (s *script) summed(app string, c alert.Category) (published, summaries, total int) {
 	for _, a := range s.alerts {
 		switch {
 		case a.App != app || a.Category != c:
@@ -38,11 +38,11 @@ func (s *script) summed(app string, c alert.Category) (left, summaries, total in
 			summaries++
 			total += a.Occurrences()
 		default:
-			left++
+			published++
 			total += a.Occurrences()
 		}
 	}
-	return left, summaries, total
+	return published, summaries, total
 }
 
 func TestStormOfDifferentAlerts(t *testing.T) {
@@ -102,11 +102,11 @@ func TestStormOfDifferentAlerts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScript()
 			tt.play(s)
-			left, summaries, total := s.summed("web", alert.NetworkErrors)
-			if got := fmt.Sprintf("%d left, %d summaries, %d in all", left, summaries, total); got != tt.want {
+			published, summaries, total := s.summed("web", alert.NetworkErrors)
+			if got := fmt.Sprintf("%d left, %d summaries, %d in all", published, summaries, total); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
-			if s.fold.Waits() && strings.Contains(tt.name, "10 s") {
+			if s.fold.HasSuppressed() && strings.Contains(tt.name, "10 s") {
 				t.Error("something is still suppressed")
 			}
 		})
@@ -189,9 +189,9 @@ func TestStormOfManyApps(t *testing.T) {
 	s.at(20*time.Second, fold.Message{})
 	all := 0
 	for i := range apps {
-		left, _, total := s.summed(fmt.Sprint("app", i), alert.NetworkErrors)
-		if all += left; left < 1 || left > 6 || total != each {
-			t.Errorf("app %d: %d alerts left, which count %d; want 1 to 6, and %d", i, left, total, each)
+		published, _, total := s.summed(fmt.Sprint("app", i), alert.NetworkErrors)
+		if all += published; published < 1 || published > 6 || total != each {
+			t.Errorf("app %d: %d alerts left, which count %d; want 1 to 6, and %d", i, published, total, each)
 		}
 	}
 	if all > 500+100*5 {

@@ -16,22 +16,22 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// entry is a detection rule.
-type entry struct {
-	// number is the field of an app's snapshot that has the rule's state. It never gets
-	// another meaning. Those below 16 are for what is not a rule.
+// ruleEntry is a detection rule in the table.
+type ruleEntry struct {
+	// number is the field number of the rule's state in an app's snapshot. It is never
+	// reused; 1 to 15 are reserved for fields that are not rules.
 	number protowire.Number
 	// new returns the rule for an app.
 	new func(*rule.App) rule.Rule
-	// untracked are the kinds of events that the rule also takes of apps that there is no
-	// room to remember: what it finds in one needs no other event.
+	// untracked are the kinds of events that the rule also handles for apps that are not
+	// tracked: a finding about one of them needs no other event.
 	untracked []telemetry.Kind
 }
 
 // table has the detection rules. An event is given to them in this order. Time passes for
 // their incidents in the reverse order, so that the end of a spike comes before those of
 // the errors in it.
-var table = []entry{
+var table = []ruleEntry{
 	{number: 16, new: errortrack.NewRule},
 	{number: 17, new: network.NewRule, untracked: []telemetry.Kind{telemetry.KindNetwork}},
 	{number: 18, new: spike.NewRule},
@@ -43,5 +43,5 @@ var table = []entry{
 
 // indexOf returns the index of the rule with a number, or -1.
 func indexOf(number protowire.Number) int {
-	return slices.IndexFunc(table, func(e entry) bool { return e.number == number })
+	return slices.IndexFunc(table, func(e ruleEntry) bool { return e.number == number })
 }

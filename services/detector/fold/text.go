@@ -23,16 +23,16 @@ const (
 
 var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// id returns the id of the next alert. It follows from the position in the log and the
+// nextID returns the id of the next alert. It follows from the position in the log and the
 // partition, so a replay gives the same.
-func (t *turn) id() string {
-	place := make([]byte, 32, 64)
-	binary.BigEndian.PutUint64(place[0:], t.seq)
-	binary.BigEndian.PutUint64(place[8:], uint64(t.stamp.UnixNano()))
-	binary.BigEndian.PutUint64(place[16:], uint64(t.index))
-	binary.BigEndian.PutUint64(place[24:], uint64(t.ordinal))
-	place = append(place, t.fold.cfg.Partition...)
-	sum := sha256.Sum256(place)
+func (t *turn) nextID() string {
+	position := make([]byte, 32, 64)
+	binary.BigEndian.PutUint64(position[0:], t.seq)
+	binary.BigEndian.PutUint64(position[8:], uint64(t.stamp.UnixNano()))
+	binary.BigEndian.PutUint64(position[16:], uint64(t.index))
+	binary.BigEndian.PutUint64(position[24:], uint64(t.ordinal))
+	position = append(position, t.fold.cfg.Partition...)
+	sum := sha256.Sum256(position)
 	return idEncoding.EncodeToString(sum[:])[:idLen]
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// turn is the application of one message.
+// turn is the application of one message to the state.
 type turn struct {
 	fold  *Fold
 	seq   uint64
@@ -22,33 +22,33 @@ type turn struct {
 	// index is that of the event in the message, or beforeEvents; ordinal is that of the
 	// next alert within the event.
 	index, ordinal int
-	// of is the current event, nil for alerts that no event raises.
-	of *telemetry.Event
+	// event is the current event, nil for alerts that no event raises.
+	event *telemetry.Event
 	// tool reports whether a log comes from a browser extension or a development tool.
 	tool   bool
 	alerts []alert.Alert
 }
 
-// events applies the events of a message, which are mostly of one app.
-func (t *turn) events(events []telemetry.Event) {
+// applyEvents applies the events of a message, which are mostly of one app.
+func (t *turn) applyEvents(events []telemetry.Event) {
 	var a *app
 	for i := range events {
 		e := &events[i]
 		if name := appName(e.App); a == nil || a.name != name {
-			t.fold.changed(a)
+			t.fold.noteChange(a)
 			a = t.fold.app(name)
 		}
-		t.index, t.ordinal, t.of, t.tool = i, 0, e, false
+		t.index, t.ordinal, t.event, t.tool = i, 0, e, false
 		if a.untracked {
-			t.untracked(a, e)
+			t.observeUntracked(a, e)
 			continue
 		}
-		t.fold.seen(a)
-		a.releases.Heard(e.Release, t.now)
+		t.fold.noteEvent(a)
+		a.releases.Observe(e.Release, t.now)
 		t.observe(a, e)
 	}
-	t.of = nil
-	t.fold.changed(a)
+	t.event = nil
+	t.fold.noteChange(a)
 	t.fold.shrink()
 }
 
@@ -58,42 +58,42 @@ func (t *turn) observe(a *app, e *telemetry.Event) {
 	var hidden bool
 	switch {
 	case e.Log != nil:
-		hidden = t.log(a, e)
+		hidden = t.hidesLog(a, e)
 	case e.Network != nil:
-		hidden = t.request(a, e)
+		hidden = t.hidesRequest(a, e)
 	default:
-		t.noiseFound(a, a.noise.Tick(t.now))
+		t.announceNoiseRules(a, a.noise.Tick(t.now))
 	}
 	if hidden {
 		return
 	}
-	event := t.event(a, e)
+	event := t.ruleEvent(a, e)
 	for i, r := range a.rules {
 		if found := r.Observe(event, t.now); len(found) > 0 {
-			t.found(a, i, found)
+			t.publishFindings(a, i, found)
 		}
 	}
 }
 
-// event returns an event as rules see it.
-func (t *turn) event(a *app, e *telemetry.Event) *rule.Event {
+// ruleEvent returns an event as rules see it. It is valid until the next event.
+func (t *turn) ruleEvent(a *app, e *telemetry.Event) *rule.Event {
 	t.fold.event = rule.Event{Event: e, App: a.name, Template: t.fold.template, Tool: t.tool, Young: a.young()}
 	return &t.fold.event
 }
 
-// log reports whether a log is hidden.
-func (t *turn) log(a *app, e *telemetry.Event) bool {
+// hidesLog gives a log to the noise rules and reports whether they hide it.
+func (t *turn) hidesLog(a *app, e *telemetry.Event) bool {
 	f := t.fold
 	f.template = template.Append(f.template[:0], e.Log.Message)
 	t.tool = noise.FromTool(e)
 	hidden, found := a.noise.Log(e.Log, t.tool, f.template, t.now)
-	t.noiseFound(a, found)
+	t.announceNoiseRules(a, found)
 	failed := e.Log.Level == telemetry.LevelError
 	seen := noise.Sighting{Text: e.Log.Message, Level: e.Log.Level}
 	if failed {
 		seen.Severity = alert.Error
 	}
-	if t.hidden(a, hidden, telemetry.KindLog, seen) {
+	if t.checkHidden(a, hidden, telemetry.KindLog, seen) {
 		return true
 	}
 	if failed {
@@ -102,14 +102,14 @@ func (t *turn) log(a *app, e *telemetry.Event) bool {
 	return false
 }
 
-// request reports whether a request is hidden.
-func (t *turn) request(a *app, e *telemetry.Event) bool {
+// hidesRequest gives a request to the noise rules and reports whether they hide it.
+func (t *turn) hidesRequest(a *app, e *telemetry.Event) bool {
 	f := t.fold
 	f.template = template.AppendPage(f.template[:0], e.Network.URL)
 	seen := requestSighting(e)
 	hidden, found := a.noise.Request(e.Network.URL, f.template, seen.Severity, t.now)
-	t.noiseFound(a, found)
-	return t.hidden(a, hidden, telemetry.KindNetwork, seen)
+	t.announceNoiseRules(a, found)
+	return t.checkHidden(a, hidden, telemetry.KindNetwork, seen)
 }
 
 func requestSighting(e *telemetry.Event) noise.Sighting {
@@ -117,9 +117,10 @@ func requestSighting(e *telemetry.Event) noise.Sighting {
 	return noise.Sighting{Text: e.Network.URL, Severity: severity}
 }
 
-// hidden reports whether a noise rule hides an event. found reports whether one that was
-// found does; here those that were added by hand are asked.
-func (t *turn) hidden(a *app, found bool, kind telemetry.Kind, s noise.Sighting) bool {
+// checkHidden reports whether a noise rule hides an event, and counts it if so. found
+// reports whether a rule that auto-detection found hides it; the rules added by hand are
+// checked here.
+func (t *turn) checkHidden(a *app, found bool, kind telemetry.Kind, s noise.Sighting) bool {
 	if found || t.fold.manual.Hides(a.name, kind, s, t.now) {
 		t.fold.count.hidden++
 		return true
@@ -127,44 +128,45 @@ func (t *turn) hidden(a *app, found bool, kind telemetry.Kind, s noise.Sighting)
 	return false
 }
 
-// noiseFound announces the noise rules that were found, if any of them applies.
-func (t *turn) noiseFound(a *app, found *noise.Found) {
-	if news, ok := found.Alert(); ok {
-		t.offer(a, news)
+// announceNoiseRules publishes an alert about the noise rules that were found, if any of
+// them applies.
+func (t *turn) announceNoiseRules(a *app, found *noise.Found) {
+	if announcement, ok := found.Alert(); ok {
+		t.publishForApp(a, announcement)
 	}
 }
 
-// result applies a CI result. One that is suppressed is only seen among the CI results,
-// until the next of its job is published.
-func (t *turn) result(result *ci.Result) {
-	taken := t.fold.ci.Take(result)
-	if id, left := t.publishAlone(telemetry.DefaultApp, taken.Alert); left {
-		t.fold.ci.Delivered(taken, id)
+// applyCIResult applies a CI result. A suppressed one is listed among the CI results, but
+// raises no alert until the next result of its job.
+func (t *turn) applyCIResult(result *ci.Result) {
+	pending := t.fold.ci.Prepare(result)
+	if id, published := t.publishWithoutRule(telemetry.DefaultApp, pending.Alert); published {
+		t.fold.ci.MarkPublished(pending, id)
 	}
 }
 
-// external applies the alerts of other systems that came in one message.
-func (t *turn) external(alerts []external.Alert) {
+// applyExternal applies the alerts of other systems that came in one message.
+func (t *turn) applyExternal(alerts []external.Alert) {
 	for i := range alerts {
 		e := &alerts[i]
 		t.index, t.ordinal = i, 0
-		taken := t.fold.others.Take(e)
-		if id, left := t.publishAlone(appName(e.App), taken.Alert); left {
-			t.fold.others.Delivered(taken, id)
+		pending := t.fold.external.Prepare(e)
+		if id, published := t.publishWithoutRule(appName(e.App), pending.Alert); published {
+			t.fold.external.MarkPublished(pending, id)
 		}
 	}
 }
 
-// publishAlone publishes an alert that no rule of an app raised, unless its storm is held
-// back, and returns its id.
-func (t *turn) publishAlone(app string, a alert.Alert) (id string, left bool) {
-	key, held, leaves := t.admit(app, a, false)
-	if !leaves {
+// publishWithoutRule publishes an alert that no rule of an app raised, unless it is
+// suppressed, and returns its id.
+func (t *turn) publishWithoutRule(app string, a alert.Alert) (id string, published bool) {
+	key, suppressed, allowed := t.allow(app, a, false)
+	if !allowed {
 		return "", false
 	}
 	a.DedupKey = key
-	if known := t.fold.apps.Peek(app); known != nil {
-		t.fold.raised(*known)
+	if tracked := t.fold.apps.Peek(app); tracked != nil {
+		t.fold.noteAlert(*tracked)
 	}
-	return t.publish(app, a, held).ID, true
+	return t.publish(app, a, suppressed).ID, true
 }

@@ -128,7 +128,7 @@ func TestOpenAlertsOfVersion7(t *testing.T) {
 	putOpen(&w, []string{"a", "b"}, alert.Warning.Rank(), len(alert.Severities())+alert.Error.Rank())
 	var got rule.Open
 	read(t, trust, w.buf, open, &got)
-	rule.Renewed(alert.Alert{Severity: alert.Warning}, &got).Delivered("d")
+	rule.Renewed(alert.Alert{Severity: alert.Warning}, &got).MarkPublished("d")
 	var end alert.Alert
 	got.End(&end)
 	if end.Resolves != "b" || !slices.Equal(end.AlsoResolves, []string{"d"}) {
@@ -195,7 +195,7 @@ func TestRegressionsOfVersion7(t *testing.T) {
 					ms = 1000
 				}
 				for _, f := range tt.load("web", "http://localhost:3000/cart", &telemetry.Vitals{LCP: &ms}, at(int64(i)*1000)) {
-					f.Delivered(fmt.Sprint(i))
+					f.MarkPublished(fmt.Sprint(i))
 					if f.Alert.Resolves != "" {
 						ends = append(ends, fmt.Sprint(i, " ", f.Alert.Title))
 					}

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// MaxApps is how many apps have an account. Past it, the least recently used one is
-	// closed, with what it suppressed.
+	// MaxApps is how many apps have an account. Past it, the least recently used account is
+	// removed, with its count of suppressed alerts.
 	MaxApps = 1000
 	// AppBurst is how many new alerts of one app may be published at once.
 	AppBurst = 50
@@ -21,25 +21,25 @@ const (
 	AllBurst = 500
 	// AllRate is how many more may be published each second.
 	AllRate = 100
-	// HoldFor is how long alerts are suppressed when no other alert of their app is
-	// published, which would take their summary along.
-	HoldFor = 10 * time.Second
+	// SummaryDelay is how long after the first suppressed alert of an app its summary is
+	// published, unless another alert of the app is published before.
+	SummaryDelay = 10 * time.Second
 
-	// maxDifferent is how many keys an app's summary distinguishes. Past it each
-	// alert counts as a different one.
-	maxDifferent = 500
+	// maxSummaryKeys is how many keys an app's summary distinguishes. Past it each alert
+	// counts as a different one.
+	maxSummaryKeys = 500
 
-	// reserve is the part of the shared bucket that apps in a storm leave to others. A calm
-	// app gets a twentieth of what is left beyond spared, which is for apps that have used
-	// nothing.
-	reserve = 150 * one
-	spared  = 25 * one
+	// stormReserve is the part of the shared bucket that apps in a storm leave to others.
+	// unusedReserve is the part for apps that have used nothing; another app without a storm
+	// gets a twentieth of what is left beyond it.
+	stormReserve  = 150 * one
+	unusedReserve = 25 * one
 	// one is an alert in the unit of accounts, in which both rates are whole numbers per
 	// millisecond.
 	one     = 1_000_000
 	perApp  = AppRate * one / 1000
 	perAll  = AllRate * one / 1000
-	maxIdle = 60_000 // by then every account is settled, in milliseconds
+	maxIdle = 60_000 // by then every account is empty, in milliseconds
 	// maxName and maxExample bound what a snapshot holds, in bytes.
 	maxName, maxExample = 1 << 16, 1 << 16
 	// maxTotal bounds counts in a snapshot.
@@ -58,9 +58,9 @@ const (
 // A Budget is not safe for concurrent use.
 type Budget struct {
 	accounts *lru.Map[string, *account]
-	// filled is the level of the shared bucket, abandoned the part of it that evicted
-	// accounts filled. spare has drained and is not yet divided.
-	filled, abandoned, spare int64
+	// filled is the level of the shared bucket, evictedShare the part of it that evicted
+	// accounts filled. undivided has drained and is not yet divided among the accounts.
+	filled, evictedShare, undivided int64
 	// users is how many accounts use the shared bucket.
 	users int64
 	// last is the time of the newest call, in milliseconds since 1970.
@@ -68,16 +68,17 @@ type Budget struct {
 	lost uint64
 }
 
-// account is what an app used of both buckets and what it suppresses. stormy is true from
+// account is what an app used of both buckets and what was suppressed of it. stormy is true from
 // the first alert suppressed until its part of the shared bucket has drained.
 type account struct {
 	own, shared int64
 	stormy      bool
-	held        held
+	suppressed  backlog
 }
 
-// held is what an account suppresses, since a time in milliseconds since 1970.
-type held struct {
+// backlog counts the alerts of an account that were suppressed since a time in milliseconds
+// since 1970.
+type backlog struct {
 	since      int64
 	total      int
 	keys       []uint64 // hashes, sorted
@@ -98,9 +99,9 @@ type Summary struct {
 // NewBudget returns an unused Budget.
 func NewBudget() *Budget { return &Budget{accounts: lru.New[string, *account](MaxApps)} }
 
-// Counts reports whether alerts of a category are paid for. Others are bounded by their
-// subject, such as a page or a CI job.
-func Counts(c alert.Category) bool {
+// IsLimited reports whether the budget limits alerts of a category. Others are bounded by
+// their subject, such as a page or a CI job.
+func IsLimited(c alert.Category) bool {
 	switch c {
 	case alert.Errors, alert.NetworkErrors, alert.Security, alert.UserFrustration, alert.Kubernetes:
 		return true
@@ -112,18 +113,18 @@ func Counts(c alert.Category) bool {
 // Lost returns how many suppressed alerts were forgotten with their apps since NewBudget.
 func (b *Budget) Lost() uint64 { return b.lost }
 
-// Waits reports whether any alert is suppressed.
-func (b *Budget) Waits() bool {
+// AnySuppressed reports whether the alerts of any app are suppressed.
+func (b *Budget) AnySuppressed() bool {
 	for _, a := range b.accounts.All() {
-		if (*a).held.total > 0 {
+		if (*a).suppressed.total > 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// Pay reports whether a new alert of an app may be published, and pays for it.
-func (b *Budget) Pay(app string, now time.Time) bool {
+// TryPay reports whether a new alert of an app may be published, and if so pays for it.
+func (b *Budget) TryPay(app string, now time.Time) bool {
 	b.drain(now)
 	a := b.account(app)
 	if a.own+one > AppBurst*one || a.shared+one > b.share(a) {
@@ -140,30 +141,30 @@ func (b *Budget) Pay(app string, now time.Time) bool {
 }
 
 // share returns how much of the shared bucket an app may use.
-func (b *Budget) share(of *account) int64 {
+func (b *Budget) share(a *account) int64 {
 	left := AllBurst*one - b.filled
-	if of.shared == 0 {
+	if a.shared == 0 {
 		return left
 	}
-	if of.stormy {
-		return min((AllBurst*one-reserve)/b.users, left)
+	if a.stormy {
+		return min((AllBurst*one-stormReserve)/b.users, left)
 	}
-	return min(max(AllBurst*one/(b.users+1), (left-spared)/20), left)
+	return min(max(AllBurst*one/(b.users+1), (left-unusedReserve)/20), left)
 }
 
-// Hold counts an alert of an app that is suppressed. title is called only if it becomes an
-// example.
-func (b *Budget) Hold(app string, key []byte, c alert.Category, s alert.Severity, title func() string, now time.Time) {
+// Suppress counts an alert of an app that is suppressed. title is called only if the alert
+// becomes an example.
+func (b *Budget) Suppress(app string, key []byte, c alert.Category, s alert.Severity, title func() string, now time.Time) {
 	b.drain(now)
-	h := &b.account(app).held
+	h := &b.account(app).suppressed
 	if h.total == 0 {
-		*h = held{since: now.UnixMilli(), categories: make([]int, len(alert.Categories()))}
+		*h = backlog{since: now.UnixMilli(), categories: make([]int, len(alert.Categories()))}
 	}
 	h.total++
 	if s.Rank() > h.severity.Rank() {
 		h.severity = s
 	}
-	if !h.different(key) {
+	if !h.addKey(key) {
 		return
 	}
 	h.categories[slices.Index(alert.Categories(), c)]++
@@ -172,14 +173,14 @@ func (b *Budget) Hold(app string, key []byte, c alert.Category, s alert.Severity
 	}
 }
 
-// different reports whether a key is suppressed for the first time, and remembers it.
-func (h *held) different(key []byte) bool {
+// addKey reports whether a key is suppressed for the first time, and remembers it.
+func (h *backlog) addKey(key []byte) bool {
 	sum := hash(key)
 	i, known := slices.BinarySearch(h.keys, sum)
 	switch {
 	case known:
 		return false
-	case len(h.keys) < maxDifferent:
+	case len(h.keys) < maxSummaryKeys:
 		h.keys = slices.Insert(h.keys, i, sum)
 	}
 	return true
@@ -195,17 +196,17 @@ func hash(key []byte) uint64 {
 	return sum
 }
 
-// Holds reports whether alerts of an app are suppressed.
-func (b *Budget) Holds(app string) bool {
+// HasSuppressed reports whether alerts of an app are suppressed.
+func (b *Budget) HasSuppressed(app string) bool {
 	a := b.accounts.Peek(app)
-	return a != nil && (*a).held.total > 0
+	return a != nil && (*a).suppressed.total > 0
 }
 
-// Take returns what is suppressed of an app and resets it. Something must be suppressed.
-func (b *Budget) Take(app string) Summary {
+// TakeSummary returns what is suppressed of an app and resets it. Something must be suppressed.
+func (b *Budget) TakeSummary(app string) Summary {
 	a := *b.accounts.Peek(app)
-	h := a.held
-	a.held = held{}
+	h := a.suppressed
+	a.suppressed = backlog{}
 	s := Summary{Storm: alert.Storm{Categories: map[alert.Category]int{}, Examples: h.examples}, Total: h.total, Severity: h.severity}
 	for i, c := range alert.Categories() {
 		if n := h.categories[i]; n > 0 {
@@ -215,18 +216,18 @@ func (b *Budget) Take(app string) Summary {
 	return s
 }
 
-// Due returns the apps that have suppressed alerts for HoldFor, the one with the least
-// recently used account first.
-func (b *Budget) Due(now time.Time) []string {
+// DueSummaries returns the apps whose suppressed alerts have waited for [SummaryDelay], the
+// one with the least recently used account first.
+func (b *Budget) DueSummaries(now time.Time) []string {
 	var due []string
 	t := now.UnixMilli()
 	for app, a := range b.accounts.All() {
-		h := &(*a).held
+		h := &(*a).suppressed
 		if h.total == 0 {
 			continue
 		}
 		h.since = min(h.since, t) // a clock was set back
-		if t-h.since >= HoldFor.Milliseconds() {
+		if t-h.since >= SummaryDelay.Milliseconds() {
 			due = append(due, app)
 		}
 	}
@@ -247,16 +248,16 @@ func (b *Budget) add(app string, a *account) {
 	if a.shared > 0 {
 		b.users++
 	}
-	if _, gone := b.accounts.Add(app, a); gone != nil {
-		if gone.Value.shared > 0 {
+	if _, evicted := b.accounts.Add(app, a); evicted != nil {
+		if evicted.Value.shared > 0 {
 			b.users--
 		}
-		b.abandoned += gone.Value.shared
-		b.lost += uint64(gone.Value.held.total)
+		b.evictedShare += evicted.Value.shared
+		b.lost += uint64(evicted.Value.suppressed.total)
 	}
 }
 
-// drain lets time pass for all accounts and closes those that are settled.
+// drain lets time pass for all accounts and removes those that are empty.
 func (b *Budget) drain(now time.Time) {
 	t := now.UnixMilli()
 	passed := min(t-b.last, maxIdle)
@@ -267,14 +268,14 @@ func (b *Budget) drain(now time.Time) {
 	for _, a := range b.accounts.All() {
 		(*a).own = max(0, (*a).own-passed*perApp)
 	}
-	b.spare += passed * perAll
-	for b.spare > 0 && b.divide() { // what one account has no use for, the others get
+	b.undivided += passed * perAll
+	for b.undivided > 0 && b.divide() { // what one account has no use for, the others get
 	}
 	if b.filled == 0 {
-		b.spare = 0
+		b.undivided = 0
 	}
 	for app, a := range b.accounts.All() {
-		if (*a).own == 0 && (*a).shared == 0 && (*a).held.total == 0 {
+		if (*a).own == 0 && (*a).shared == 0 && (*a).suppressed.total == 0 {
 			b.accounts.Delete(app)
 		}
 	}
@@ -284,24 +285,24 @@ func (b *Budget) drain(now time.Time) {
 // and reports whether another round could divide more.
 func (b *Budget) divide() (more bool) {
 	users := b.users
-	if b.abandoned > 0 {
+	if b.evictedShare > 0 {
 		users++
 	}
-	if users == 0 || b.spare < users {
+	if users == 0 || b.undivided < users {
 		return false // it is kept for the next time
 	}
-	part := b.spare / users
-	settle := func(owed *int64) {
+	part := b.undivided / users
+	payBack := func(owed *int64) {
 		paid := min(*owed, part)
 		*owed -= paid
 		b.filled -= paid
-		b.spare -= paid
+		b.undivided -= paid
 		more = more || paid > 0 && paid < part
 	}
-	settle(&b.abandoned)
+	payBack(&b.evictedShare)
 	b.users = 0
 	for _, a := range b.accounts.All() {
-		if settle(&(*a).shared); (*a).shared > 0 {
+		if payBack(&(*a).shared); (*a).shared > 0 {
 			b.users++
 		} else {
 			(*a).stormy = false
@@ -313,10 +314,10 @@ func (b *Budget) divide() (more bool) {
 // State has all accounts.
 func (b *Budget) State(s *snapshot.State) {
 	snapshot.Int(s, 1, &b.last, snapshot.AnyInt)
-	snapshot.Uint(s, 2, &b.abandoned, AllBurst*one)
-	snapshot.Uint(s, 3, &b.spare, maxIdle*perAll)
+	snapshot.Uint(s, 2, &b.evictedShare, AllBurst*one)
+	snapshot.Uint(s, 3, &b.undivided, maxIdle*perAll)
 	if s.Reading() {
-		b.filled = b.abandoned
+		b.filled = b.evictedShare
 	}
 	snapshot.Entries(s, 4, b.accounts, func(s *snapshot.State, app *string, a **account) {
 		if s.Reading() {
@@ -326,21 +327,21 @@ func (b *Budget) State(s *snapshot.State) {
 		snapshot.Uint(s, 2, &(*a).own, AppBurst*one)
 		snapshot.Uint(s, 3, &(*a).shared, AppBurst*one)
 		s.Bool(4, &(*a).stormy)
-		snapshot.Message(s, 5, &(*a).held, (*held).state)
+		snapshot.Message(s, 5, &(*a).suppressed, (*backlog).state)
 	}, func(app string, a *account) {
 		b.filled += a.shared
 		b.add(app, a)
 	})
 }
 
-func (h *held) state(s *snapshot.State) {
+func (h *backlog) state(s *snapshot.State) {
 	rank := h.severity.Rank()
 	snapshot.Uint(s, 1, &h.total, maxTotal)
 	if h.total == 0 {
 		return
 	}
 	snapshot.Int(s, 2, &h.since, snapshot.AnyInt)
-	h.keys = s.Hashes(3, h.keys, maxDifferent)
+	h.keys = s.Hashes(3, h.keys, maxSummaryKeys)
 	h.categories = snapshot.Packed(s, 4, h.categories, len(alert.Categories()), maxTotal)
 	snapshot.Uint(s, 5, &rank, uint64(len(alert.Severities())))
 	snapshot.Strings(s, 6, &h.examples, alert.MaxStormExamples, maxExample)
@@ -348,7 +349,7 @@ func (h *held) state(s *snapshot.State) {
 		return
 	}
 	if rank == 0 || !slices.IsSorted(h.keys) {
-		s.Fail("alerts held back without a severity, or out of order")
+		s.Fail("suppressed alerts without a severity, or out of order")
 		return
 	}
 	h.severity = alert.Severities()[rank-1]

@@ -19,11 +19,11 @@ import (
 // and returns how many left.
 func offer(b *ratelimit.Budget, app string, n, ms int) (left int) {
 	for i := range n {
-		if b.Pay(app, at(ms)) {
+		if b.TryPay(app, at(ms)) {
 			left++
 			continue
 		}
-		b.Hold(app, fmt.Appendf(nil, "%s%d/%d", app, ms, i), alert.Errors, alert.Error, func() string { return "e" }, at(ms))
+		b.Suppress(app, fmt.Appendf(nil, "%s%d/%d", app, ms, i), alert.Errors, alert.Error, func() string { return "e" }, at(ms))
 	}
 	return left
 }
@@ -110,10 +110,10 @@ func TestShares(t *testing.T) {
 func TestSummary(t *testing.T) {
 	b := ratelimit.NewBudget()
 	hold := func(key string, c alert.Category, s alert.Severity, ms int) {
-		b.Hold("web", []byte(key), c, s, func() string { return "title " + key }, at(ms))
+		b.Suppress("web", []byte(key), c, s, func() string { return "title " + key }, at(ms))
 		b = restoredBudget(t, b)
 	}
-	if b.Holds("web") || b.Waits() {
+	if b.HasSuppressed("web") || b.AnySuppressed() {
 		t.Error("something is suppressed before the first alert")
 	}
 	hold("a", alert.Security, alert.Warning, 0)
@@ -122,10 +122,10 @@ func TestSummary(t *testing.T) {
 	}
 	hold("b", alert.Errors, alert.Error, 8)
 	hold("a", alert.Security, alert.Warning, 9)
-	if due := b.Due(at(9_999)); len(due) > 0 || !b.Waits() {
-		t.Errorf("due after 9.999 s: %q; waits: %v", due, b.Waits())
+	if due := b.DueSummaries(at(9_999)); len(due) > 0 || !b.AnySuppressed() {
+		t.Errorf("due after 9.999 s: %q; waits: %v", due, b.AnySuppressed())
 	}
-	if due := b.Due(at(10_000)); !reflect.DeepEqual(due, []string{"web"}) {
+	if due := b.DueSummaries(at(10_000)); !reflect.DeepEqual(due, []string{"web"}) {
 		t.Errorf("due after 10 s: %q", due)
 	}
 	want := ratelimit.Summary{
@@ -135,21 +135,21 @@ func TestSummary(t *testing.T) {
 			Examples:   []string{"title a", "title 0", "title 1", "title 2", "title 3"},
 		},
 	}
-	if got := b.Take("web"); !reflect.DeepEqual(got, want) {
+	if got := b.TakeSummary("web"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if b.Holds("web") || b.Waits() {
+	if b.HasSuppressed("web") || b.AnySuppressed() {
 		t.Error("something is suppressed after it was taken")
 	}
 	hold("c", alert.UserFrustration, alert.Warning, 20_000)
-	if got := b.Take("web"); got.Total != 1 || got.Severity != alert.Warning || got.Categories[alert.UserFrustration] != 1 {
+	if got := b.TakeSummary("web"); got.Total != 1 || got.Severity != alert.Warning || got.Categories[alert.UserFrustration] != 1 {
 		t.Errorf("the next one has %+v", got)
 	}
 	hold("d", alert.Kubernetes, alert.Warning, 60_000)
-	if due := b.Due(at(10_000)); len(due) > 0 {
+	if due := b.DueSummaries(at(10_000)); len(due) > 0 {
 		t.Errorf("due after the clock was set back: %q", due)
 	}
-	if due := b.Due(at(20_000)); len(due) != 1 {
+	if due := b.DueSummaries(at(20_000)); len(due) != 1 {
 		t.Errorf("due 10 s after the clock was set back: %q", due)
 	}
 }
@@ -157,7 +157,7 @@ func TestSummary(t *testing.T) {
 func TestCounts(t *testing.T) {
 	var counted []string
 	for _, c := range alert.Categories() {
-		if ratelimit.Counts(c) {
+		if ratelimit.IsLimited(c) {
 			counted = append(counted, string(c))
 		}
 	}
@@ -215,11 +215,11 @@ func TestBudgetProperties(t *testing.T) {
 			if apps == 1 && held[app] > 0 && got == 0 && now-begin > 0 && left[app] < 50 {
 				t.Fatalf("alone, %d alerts left, and one is suppressed", left[app])
 			}
-			if b.Holds(app) != (held[app] > 0) {
-				t.Fatalf("%s: holds %v, want %d alerts", app, b.Holds(app), held[app])
+			if b.HasSuppressed(app) != (held[app] > 0) {
+				t.Fatalf("%s: holds %v, want %d alerts", app, b.HasSuppressed(app), held[app])
 			}
 			if held[app] > 0 && rapid.Bool().Draw(t, "summary") {
-				s := b.Take(app)
+				s := b.TakeSummary(app)
 				reported[app] += s.Total
 				held[app] = 0
 			}
@@ -228,8 +228,8 @@ func TestBudgetProperties(t *testing.T) {
 			}
 		}
 		for app, n := range offered {
-			if b.Holds(app) {
-				if s := b.Take(app); s.Total != held[app] {
+			if b.HasSuppressed(app) {
+				if s := b.TakeSummary(app); s.Total != held[app] {
 					t.Fatalf("%s: %d alerts suppressed, want %d", app, s.Total, held[app])
 				}
 			}
@@ -258,8 +258,8 @@ func FuzzRestoreBudget(f *testing.F) {
 			return
 		}
 		offer(b, "a", 10, 1000)
-		for _, app := range b.Due(at(100_000)) {
-			if s := b.Take(app); s.Total < 1 || s.Severity.Rank() == 0 {
+		for _, app := range b.DueSummaries(at(100_000)) {
+			if s := b.TakeSummary(app); s.Total < 1 || s.Severity.Rank() == 0 {
 				t.Errorf("%s: %+v", app, s)
 			}
 		}
@@ -283,8 +283,8 @@ func BenchmarkPay(b *testing.B) {
 		if n++; n%10 == 0 {
 			now = now.Add(time.Millisecond)
 		}
-		if !budget.Pay(app, now) {
-			budget.Hold(app, key, alert.NetworkErrors, alert.Error, title, now)
+		if !budget.TryPay(app, now) {
+			budget.Suppress(app, key, alert.NetworkErrors, alert.Error, title, now)
 		}
 	}
 }

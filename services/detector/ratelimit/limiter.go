@@ -1,13 +1,12 @@
 // Package ratelimit bounds how many alerts the detector publishes.
 //
 // Limiter bounds repetitions: 10 alerts of one key in 10 s. The next one that is published
-// counts those that were suppressed. Suppressed revisions and ends are not counted.
+// counts those that were suppressed. Suppressed revisions and resolutions are not counted.
 //
 // Budget bounds different alerts, of one app and of all apps together. What it suppresses
 // is published in one summary.
 //
-// The package has no clock, and knows nothing of alerts but their keys, categories,
-// severities and titles. A time before the last one of a key means that a clock was set
+// The package has no clock. A time before the last one of a key means that a clock was set
 // back; its window starts again.
 package ratelimit
 
@@ -19,8 +18,8 @@ import (
 )
 
 const (
-	// MaxKeys is how many keys are watched. Past it, the least recently used one is
-	// forgotten, with what it suppressed.
+	// MaxKeys is how many keys are remembered. Past it, the least recently used one is
+	// forgotten, with its count of suppressed alerts.
 	MaxKeys = 10_000
 	// Burst is how many alerts of one key may be published within Window.
 	Burst = 10
@@ -39,8 +38,8 @@ type Limiter struct {
 // window has the times of the alerts of one key that were published, in milliseconds since
 // 1970, the oldest first, and counts those suppressed since.
 type window struct {
-	left []int64
-	held int
+	published  []int64
+	suppressed int
 }
 
 // New returns a limiter that has seen nothing.
@@ -52,37 +51,38 @@ func (l *Limiter) Evicted() uint64 { return l.evicted }
 // Lost returns how many suppressed alerts were forgotten with their keys.
 func (l *Limiter) Lost() uint64 { return l.lost }
 
-// Room reports whether Offer would let an alert with that key be published.
-func (l *Limiter) Room(key []byte, now time.Time) bool {
+// HasRoom reports whether [Limiter.Allow] would allow an alert with that key.
+func (l *Limiter) HasRoom(key []byte, now time.Time) bool {
 	p := lru.GetBytes(l.keys, key)
-	return p == nil || p.room(now.UnixMilli())
+	return p == nil || p.hasRoom(now.UnixMilli())
 }
 
-// Offer reports whether an alert with that key may be published, which is then counted.
-// held is the number of alerts suppressed before it, which its count has to include.
-func (l *Limiter) Offer(key []byte, now time.Time) (held int, leaves bool) {
+// Allow reports whether an alert with that key may be published, and counts it as published
+// or as suppressed. suppressed is the number of alerts suppressed since the last one, which
+// the count of the alert has to include.
+func (l *Limiter) Allow(key []byte, now time.Time) (suppressed int, allowed bool) {
 	p := l.window(key)
 	if !p.allow(now.UnixMilli()) {
-		p.held++
+		p.suppressed++
 		return 0, false
 	}
-	held, p.held = p.held, 0
-	return held, true
+	suppressed, p.suppressed = p.suppressed, 0
+	return suppressed, true
 }
 
-// OfferAgain is Offer for an alert that was suppressed before. It is not counted once more.
-func (l *Limiter) OfferAgain(key []byte, now time.Time) (held int, leaves bool) {
+// AllowRetry is Allow for an alert that was suppressed before, and is counted already.
+func (l *Limiter) AllowRetry(key []byte, now time.Time) (suppressed int, allowed bool) {
 	p := l.window(key)
 	if !p.allow(now.UnixMilli()) {
 		return 0, false
 	}
-	held, p.held = max(p.held-1, 0), 0
-	return held, true
+	suppressed, p.suppressed = max(p.suppressed-1, 0), 0
+	return suppressed, true
 }
 
-// OfferUncounted is Offer for a revision or an end. It counts towards the bound, but is not
-// counted as suppressed, and takes no such count along.
-func (l *Limiter) OfferUncounted(key []byte, now time.Time) (leaves bool) {
+// AllowUncounted is Allow for a revision or a resolution. It counts towards the bound, but
+// is not counted as suppressed, and leaves the count of suppressed alerts as it is.
+func (l *Limiter) AllowUncounted(key []byte, now time.Time) (allowed bool) {
 	return l.window(key).allow(now.UnixMilli())
 }
 
@@ -94,34 +94,34 @@ func (l *Limiter) window(key []byte) *window {
 	return l.add(string(key), window{})
 }
 
-// room reports whether an alert may be published at time t.
-func (p *window) room(t int64) bool {
-	n := len(p.left)
-	return n < Burst || p.left[n-1] > t || p.left[0] <= t-Window.Milliseconds()
+// hasRoom reports whether an alert may be published at time t.
+func (p *window) hasRoom(t int64) bool {
+	n := len(p.published)
+	return n < Burst || p.published[n-1] > t || p.published[0] <= t-Window.Milliseconds()
 }
 
-// allow reports whether an alert may be published at time t, and notes it.
+// allow reports whether an alert may be published at time t, and if so adds it.
 func (p *window) allow(t int64) bool {
-	if n := len(p.left); n > 0 && p.left[n-1] > t {
-		p.left = p.left[:0]
+	if n := len(p.published); n > 0 && p.published[n-1] > t {
+		p.published = p.published[:0]
 	}
-	gone := 0
-	for gone < len(p.left) && p.left[gone] <= t-Window.Milliseconds() {
-		gone++
+	expired := 0
+	for expired < len(p.published) && p.published[expired] <= t-Window.Milliseconds() {
+		expired++
 	}
-	p.left = append(p.left[:0], p.left[gone:]...)
-	if len(p.left) == Burst {
+	p.published = append(p.published[:0], p.published[expired:]...)
+	if len(p.published) == Burst {
 		return false
 	}
-	p.left = append(p.left, t)
+	p.published = append(p.published, t)
 	return true
 }
 
 func (l *Limiter) add(key string, p window) *window {
-	stored, gone := l.keys.Add(key, p)
-	if gone != nil {
+	stored, evicted := l.keys.Add(key, p)
+	if evicted != nil {
 		l.evicted++
-		l.lost += uint64(gone.Value.held)
+		l.lost += uint64(evicted.Value.suppressed)
 	}
 	return stored
 }
@@ -130,7 +130,7 @@ func (l *Limiter) add(key string, p window) *window {
 func (l *Limiter) State(s *snapshot.State) {
 	snapshot.Entries(s, 1, l.keys, func(s *snapshot.State, key *string, p *window) {
 		s.String(1, key, maxKey)
-		p.left = s.PackedTimes(2, p.left, Burst)
-		snapshot.Uint(s, 3, &p.held, maxTotal)
+		p.published = s.PackedTimes(2, p.published, Burst)
+		snapshot.Uint(s, 3, &p.suppressed, maxTotal)
 	}, func(key string, p window) { l.add(key, p) })
 }

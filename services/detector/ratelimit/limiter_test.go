@@ -15,10 +15,10 @@ func at(ms int) time.Time { return time.UnixMilli(1_770_000_000_000 + int64(ms))
 
 func TestOffer(t *testing.T) {
 	steps := []struct {
-		key    string
-		ms     int
-		held   int
-		leaves bool
+		key     string
+		ms      int
+		held    int
+		allowed bool
 	}{
 		{"a", 0, 0, true}, {"a", 100, 0, true}, {"a", 200, 0, true}, {"a", 300, 0, true}, {"a", 400, 0, true},
 		{"a", 500, 0, true}, {"a", 600, 0, true}, {"a", 700, 0, true}, {"a", 800, 0, true}, {"a", 900, 0, true},
@@ -38,9 +38,9 @@ func TestOffer(t *testing.T) {
 	}
 	l := ratelimit.New()
 	for i, s := range steps {
-		held, leaves := l.Offer([]byte(s.key), at(s.ms))
-		if held != s.held || leaves != s.leaves {
-			t.Errorf("step %d, %s at %d ms: %d, %v", i, s.key, s.ms, held, leaves)
+		held, allowed := l.Allow([]byte(s.key), at(s.ms))
+		if held != s.held || allowed != s.allowed {
+			t.Errorf("step %d, %s at %d ms: %d, %v", i, s.key, s.ms, held, allowed)
 		}
 		l = restored(t, l)
 	}
@@ -50,19 +50,19 @@ func TestOffer(t *testing.T) {
 func TestOfferUncounted(t *testing.T) {
 	l := ratelimit.New()
 	for i := range 12 {
-		if leaves := l.OfferUncounted([]byte("a"), at(i)); leaves != (i < 10) {
-			t.Errorf("revision %d: %v", i, leaves)
+		if allowed := l.AllowUncounted([]byte("a"), at(i)); allowed != (i < 10) {
+			t.Errorf("revision %d: %v", i, allowed)
 		}
 	}
-	if _, leaves := l.Offer([]byte("a"), at(100)); leaves {
+	if _, allowed := l.Allow([]byte("a"), at(100)); allowed {
 		t.Error("revisions take no place")
 	}
 	l = restored(t, l)
-	if !l.OfferUncounted([]byte("a"), at(10_000)) {
+	if !l.AllowUncounted([]byte("a"), at(10_000)) {
 		t.Error("the first has left the window")
 	}
-	if held, leaves := l.Offer([]byte("a"), at(10_001)); held != 1 || !leaves {
-		t.Errorf("got %d, %v; what was suppressed counts, two revisions don't", held, leaves)
+	if held, allowed := l.Allow([]byte("a"), at(10_001)); held != 1 || !allowed {
+		t.Errorf("got %d, %v; what was suppressed counts, two revisions don't", held, allowed)
 	}
 }
 
@@ -71,24 +71,24 @@ func TestOfferAgain(t *testing.T) {
 	l := ratelimit.New()
 	key := []byte("a")
 	for i := range 10 {
-		l.Offer(key, at(i))
+		l.Allow(key, at(i))
 	}
-	l.Offer(key, at(20))
-	l.Offer(key, at(21))
+	l.Allow(key, at(20))
+	l.Allow(key, at(21))
 	for i := range 5 {
-		if held, leaves := l.OfferAgain(key, at(30+i)); held != 0 || leaves {
-			t.Errorf("there is no room: %d, %v", held, leaves)
+		if held, allowed := l.AllowRetry(key, at(30+i)); held != 0 || allowed {
+			t.Errorf("there is no room: %d, %v", held, allowed)
 		}
 	}
 	l = restored(t, l)
-	if held, leaves := l.OfferAgain(key, at(10_000)); held != 1 || !leaves {
-		t.Errorf("got %d, %v; besides it, one was suppressed", held, leaves)
+	if held, allowed := l.AllowRetry(key, at(10_000)); held != 1 || !allowed {
+		t.Errorf("got %d, %v; besides it, one was suppressed", held, allowed)
 	}
-	if held, leaves := l.Offer(key, at(10_001)); held != 0 || !leaves {
-		t.Errorf("got %d, %v; nothing is suppressed any more", held, leaves)
+	if held, allowed := l.Allow(key, at(10_001)); held != 0 || !allowed {
+		t.Errorf("got %d, %v; nothing is suppressed any more", held, allowed)
 	}
-	if held, leaves := l.OfferAgain([]byte("forgotten"), at(10_001)); held != 0 || !leaves {
-		t.Errorf("got %d, %v, of what was forgotten meanwhile", held, leaves)
+	if held, allowed := l.AllowRetry([]byte("forgotten"), at(10_001)); held != 0 || !allowed {
+		t.Errorf("got %d, %v, of what was forgotten meanwhile", held, allowed)
 	}
 }
 
@@ -109,11 +109,11 @@ func TestProperties(t *testing.T) {
 					recent++
 				}
 			}
-			more, leaves := l.Offer([]byte(key), at(now))
-			if leaves != (recent < 10) {
-				t.Fatalf("%s at %d: leaves %v with %d in the window", key, now, leaves, recent)
+			more, allowed := l.Allow([]byte(key), at(now))
+			if allowed != (recent < 10) {
+				t.Fatalf("%s at %d: leaves %v with %d in the window", key, now, allowed, recent)
 			}
-			if leaves {
+			if allowed {
 				left[key] = append(left[key], now)
 				counted[key] += 1 + more
 				held[key] = 0
@@ -135,10 +135,10 @@ func TestProperties(t *testing.T) {
 func TestBounded(t *testing.T) {
 	l := ratelimit.New()
 	for range 13 {
-		l.Offer([]byte("first"), at(0))
+		l.Allow([]byte("first"), at(0))
 	}
 	for i := range ratelimit.MaxKeys {
-		l.Offer(fmt.Append(nil, i), at(0))
+		l.Allow(fmt.Append(nil, i), at(0))
 	}
 	if l.Evicted() != 1 || l.Lost() != 3 {
 		t.Errorf("%d keys evicted, %d alerts lost", l.Evicted(), l.Lost())
@@ -159,7 +159,7 @@ func BenchmarkOffer(b *testing.B) {
 	key := []byte("web\x00POST:/api/users:500")
 	now := 0
 	for b.Loop() {
-		l.Offer(key, at(now))
+		l.Allow(key, at(now))
 		now++
 	}
 }

@@ -45,7 +45,7 @@ type series struct {
 
 // ending has the figures of an end.
 type ending struct {
-	event      changepoint.Event
+	event      changepoint.Transition
 	confidence changepoint.Confidence // of what ended
 	of, loads  int                    // of how many loads the level is, and the baseline
 	level      int64                  // doubled, as is the baseline
@@ -120,13 +120,13 @@ func (c *Confirmed) compare(p *subject, vitals *telemetry.Vitals, now time.Time)
 		p.metric, p.page = m, string(c.scratch[1:])
 		if s.Confidence() == changepoint.None {
 			f := rule.End(p.ended(s.end), &s.open)
-			f.Again = !ends(v.Event)
+			f.Again = !ends(v.Transition)
 			ended = append(ended, f)
 			continue
 		}
-		again := v.Event != changepoint.Risen
+		again := v.Transition != changepoint.Risen
 		if again {
-			v = s.Now()
+			v = s.Current()
 		}
 		f := rule.Renewed(p.risen(v), &s.open).Noting(&s.reported, uint8(v.Confidence))
 		f.Again = again
@@ -147,12 +147,12 @@ func (p *classed) open() bool {
 
 // take adds a load.
 func (s *series) take(m *metric, units int64, now time.Time) changepoint.Verdict {
-	settling := changepoint.Never
+	settling := changepoint.NeverSettle
 	if s.Confidence() != changepoint.None {
 		if s.since.IsZero() || now.Before(s.since) {
 			s.since = now
 		}
-		settling = newLevelAfter(now.Sub(s.since), changepoint.Newest)
+		settling = newLevelAfter(now.Sub(s.since), changepoint.MaxSample)
 	}
 	v := s.Add(m.levels(), units, settling)
 	if v.Began {
@@ -161,8 +161,8 @@ func (s *series) take(m *metric, units int64, now time.Time) changepoint.Verdict
 	if v.Worse {
 		s.reported = uint8(changepoint.Probable) // it is raised again
 	}
-	if ends(v.Event) {
-		s.end = ending{v.Event, v.Confidence, v.Sample, v.Values, v.Level, v.Usual}
+	if ends(v.Transition) {
+		s.end = ending{v.Transition, v.Confidence, v.Sample, v.Values, v.Level, v.Usual}
 	}
 	return v
 }
@@ -175,7 +175,7 @@ func (s *series) news() bool {
 }
 
 // ends reports whether an event ends a finding.
-func ends(e changepoint.Event) bool {
+func ends(e changepoint.Transition) bool {
 	return e == changepoint.Withdrawn || e == changepoint.Recovered || e == changepoint.Settled
 }
 
@@ -311,8 +311,8 @@ func (s *series) state(st *snapshot.State) {
 func (e *ending) state(s *snapshot.State) {
 	snapshot.Uint(s, 1, &e.event, uint64(changepoint.Settled))
 	snapshot.Uint(s, 2, &e.confidence, uint64(changepoint.Confirmed))
-	snapshot.Uint(s, 3, &e.of, changepoint.Newest)
-	snapshot.Uint(s, 4, &e.loads, changepoint.Reference)
+	snapshot.Uint(s, 3, &e.of, changepoint.MaxSample)
+	snapshot.Uint(s, 4, &e.loads, changepoint.MaxReference)
 	snapshot.Uint(s, 5, &e.level, 2*changepoint.Max)
 	snapshot.Uint(s, 6, &e.baseline, 2*changepoint.Max)
 	if s.Reading() && !ends(e.event) {

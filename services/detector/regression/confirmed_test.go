@@ -60,7 +60,7 @@ func (v *visits) play(loads string, vitals func(float64) *telemetry.Vitals) {
 					continue
 				}
 				id := strconv.Itoa(v.n)
-				f.Delivered(id)
+				f.MarkPublished(id)
 				f.Alert.ID = id
 				v.all = append(v.all, f.Alert)
 				v.again = append(v.again, f.Again)
@@ -367,8 +367,8 @@ func TestConfirmedIsConsistent(t *testing.T) {
 				if held {
 					continue
 				}
-				f.Delivered(id)
-				again[n].Delivered(id)
+				f.MarkPublished(id)
+				again[n].MarkPublished(id)
 				if ended {
 					delete(open, key)
 				} else {
@@ -392,7 +392,7 @@ func FuzzRestoreConfirmed(f *testing.F) {
 			for range n {
 				for _, found := range c.Load("web", cart, lcp(ms), noon) {
 					if !strings.HasPrefix(word, "(") {
-						found.Delivered("id")
+						found.MarkPublished("id")
 					}
 				}
 			}
@@ -411,7 +411,7 @@ func FuzzRestoreConfirmed(f *testing.F) {
 		restored(t, c.Learned())
 		for i := range 40 {
 			for _, found := range c.Load("web", cart, lcp(float64(100*(i%9))), noon) {
-				found.Delivered("id")
+				found.MarkPublished("id")
 			}
 		}
 		c.Baselines()

@@ -15,7 +15,7 @@ func onDevice(v float64, device telemetry.Device) *telemetry.Vitals {
 
 func tell(found []rule.Finding) (n int) {
 	for _, f := range found {
-		f.Delivered("id")
+		f.MarkPublished("id")
 	}
 	return len(found)
 }

@@ -24,7 +24,7 @@ func newLevelAfter(age time.Duration, few int) int {
 	case age >= newLevelLeast:
 		return newLevelLoads
 	default: // more than an incident counts
-		return changepoint.Never
+		return changepoint.NeverSettle
 	}
 }
 

@@ -60,7 +60,7 @@ func TestIncidents(t *testing.T) {
 						if strings.HasPrefix(word, "(") {
 							continue
 						}
-						f.Delivered(fmt.Sprint("load ", n))
+						f.MarkPublished(fmt.Sprint("load ", n))
 						if f.Alert.Resolves != "" {
 							got = append(got, fmt.Sprint(n, " ", f.Alert.Title))
 						}

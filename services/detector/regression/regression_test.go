@@ -153,7 +153,7 @@ func TestEnds(t *testing.T) {
 				for _, f := range pages.Load("web", cart, lcp(ms), noon) {
 					resolves = cmp.Or(f.Alert.Resolves, resolves)
 					if !strings.HasPrefix(text, "(") {
-						f.Delivered(strconv.Itoa(i))
+						f.MarkPublished(strconv.Itoa(i))
 					}
 				}
 				got = append(got, resolves)
@@ -171,7 +171,7 @@ func TestResolution(t *testing.T) {
 	pages := regression.New()
 	both := func(fcp, lcp float64) (got []alert.Alert) {
 		for i, f := range pages.Load("web", cart, &telemetry.Vitals{FCP: &fcp, LCP: &lcp}, noon) {
-			f.Delivered(fmt.Sprint("id", i))
+			f.MarkPublished(fmt.Sprint("id", i))
 			got = append(got, f.Alert)
 		}
 		return got

@@ -55,8 +55,8 @@ func (r *Releases) Len() int {
 	return r.first.Len()
 }
 
-// Heard notes the release of an event.
-func (r *Releases) Heard(name string, now time.Time) {
+// Observe notes the release of an event.
+func (r *Releases) Observe(name string, now time.Time) {
 	if name == r.last || name == "" || len(name) > MaxName {
 		return
 	}

@@ -38,7 +38,7 @@ func TestDeploy(t *testing.T) {
 	} {
 		r := &release.Releases{}
 		for i, name := range tt.heard {
-			r.Heard(name, start.Add(time.Duration(i)*m))
+			r.Observe(name, start.Add(time.Duration(i)*m))
 		}
 		if got := r.Deploy(tt.ask, start.Add(tt.after)); got != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
@@ -49,17 +49,17 @@ func TestDeploy(t *testing.T) {
 func TestBound(t *testing.T) {
 	r := &release.Releases{}
 	name := func(i int) string { return fmt.Sprintf("web@%02d", i) }
-	r.Heard("web@first", start)
+	r.Observe("web@first", start)
 	for i := range 20 {
-		r.Heard(name(i), start)
-		r.Heard(name(0), start) // seen all the time: it stays
+		r.Observe(name(i), start)
+		r.Observe(name(0), start) // seen all the time: it stays
 	}
 	size := r.Size()
 	if r.Len() != release.MaxReleases || r.Evicted() != 21-release.MaxReleases || !r.Deploy(name(0), start) || !r.Deploy(name(19), start) || r.Deploy(name(1), start) {
 		t.Errorf("%d are remembered", r.Len())
 	}
 	for i := range 20 {
-		r.Heard(name(i), start)
+		r.Observe(name(i), start)
 	}
 	if r.Size() != size {
 		t.Errorf("as many take %d bytes and %d", size, r.Size())
@@ -73,8 +73,8 @@ func TestSnapshot(t *testing.T) {
 		for i := range rapid.IntRange(1, 40).Draw(t, "events") {
 			now := start.Add(time.Duration(i) * time.Minute)
 			name := fmt.Sprint(rapid.IntRange(0, 11).Draw(t, "release"))
-			one.Heard(name, now)
-			other.Heard(name, now)
+			one.Observe(name, now)
+			other.Observe(name, now)
 			if one.Deploy(name, now) != other.Deploy(name, now) || one.Size() != other.Size() || one.Len() != other.Len() {
 				t.Fatalf("event %d of release %s", i, name)
 			}
@@ -92,6 +92,6 @@ func BenchmarkHeard(b *testing.B) {
 	names := []string{"web@1.2.3", "web@1.2.4"}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		r.Heard(names[i/16%2], start)
+		r.Observe(names[i/16%2], start)
 	}
 }

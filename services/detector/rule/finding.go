@@ -23,7 +23,7 @@ type Finding struct {
 
 	open         *Open
 	renewed, end bool
-	// note is where Delivered notes as, or nil.
+	// note is where MarkPublished writes as, or nil.
 	note *uint8
 	as   uint8
 }
@@ -43,8 +43,8 @@ func End(a alert.Alert, open *Open) Finding {
 	return Finding{Alert: a, open: open, end: true}
 }
 
-// Noting returns the finding with a note that Delivered writes: for a rule that raises
-// one finding in several ways, and again when it was suppressed.
+// Noting returns the finding with a value that [Finding.MarkPublished] writes to note: for
+// a rule that raises one finding in several ways, and again when it was suppressed.
 func (f Finding) Noting(note *uint8, as uint8) Finding {
 	f.note, f.as = note, as
 	return f
@@ -61,9 +61,9 @@ func (f Finding) Withhold() {
 	}
 }
 
-// Delivered notes that the alert was published under an id. The rule must not have
-// forgotten what the finding is about since it was made.
-func (f Finding) Delivered(id string) {
+// MarkPublished remembers in the rule that the alert was published under an id. The rule
+// must still remember what the finding is about.
+func (f Finding) MarkPublished(id string) {
 	if f.open != nil {
 		switch {
 		case f.end:

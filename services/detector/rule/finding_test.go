@@ -25,7 +25,7 @@ func TestOpen(t *testing.T) {
 	reported := func(f rule.Finding, id, want string) {
 		t.Helper()
 		if id != "" {
-			f.Delivered(id)
+			f.MarkPublished(id)
 		}
 		var restored rule.Open
 		snapshottest.Copy(t, &open, &restored)
@@ -60,7 +60,7 @@ func TestNoting(t *testing.T) {
 	if note != 0 {
 		t.Error("noted before it was reported")
 	}
-	if f.Delivered("a"); note != 3 || ends(&open) != "a: " {
+	if f.MarkPublished("a"); note != 3 || ends(&open) != "a: " {
 		t.Errorf("noted %d, %s is open", note, ends(&open))
 	}
 }
@@ -90,8 +90,8 @@ func TestApart(t *testing.T) {
 		openAlert{"b", alert.Error.Rank(), true},
 	), &open)
 	for range 2 {
-		rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).Delivered("d")
-		rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).Delivered("e")
+		rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).MarkPublished("d")
+		rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).MarkPublished("e")
 		if ends(&open) != "b: e" {
 			t.Errorf("got %s, want b: e", ends(&open))
 		}

@@ -43,7 +43,7 @@ func TestMemory(t *testing.T) {
 			t.Errorf("step %d, %v of 1000: %q %q resolves %q", i, s.used, a.Severity, a.DedupKey, ends(a))
 		}
 		if changed {
-			f.Delivered(strconv.Itoa(i))
+			f.MarkPublished(strconv.Itoa(i))
 		}
 		states = restored(t, states)
 	}
@@ -74,7 +74,7 @@ func TestCircuit(t *testing.T) {
 			t.Errorf("step %d: %q %q %q %q resolves %q", i, a.Severity, a.Title, a.Detail, a.DedupKey, ends(a))
 		}
 		if changed {
-			f.Delivered(strconv.Itoa(i))
+			f.MarkPublished(strconv.Itoa(i))
 		}
 		states = restored(t, states)
 	}
@@ -135,7 +135,7 @@ func TestSuppressedEndIsRetried(t *testing.T) {
 				t.Errorf("%s, step %d: was %q, want %q", name, i, got, step.want)
 			}
 			if found && step.id != held {
-				f.Delivered(step.id)
+				f.MarkPublished(step.id)
 			}
 			states = restored(t, states)
 		}
