@@ -26,31 +26,31 @@ const (
 	maxActions = 16
 	// actionTimeout bounds one request, including the wait.
 	actionTimeout = 5 * time.Second
-	// healthWait is how long services may take to report their health, and healthFor how
+	// healthWait is how long services may take to report their health, and healthTTL how
 	// long the result is cached.
 	healthWait = 500 * time.Millisecond
-	healthFor  = 2 * time.Second
+	healthTTL  = 2 * time.Second
 )
 
 // actions runs the requests of people on the bus, as [bus.RoleGateway] may.
 type actions struct {
-	// disabled is why requests are not possible.
+	// disabled is the reason why requests are not possible, or empty.
 	disabled string
 
-	mask   *redact.Engine
-	who    presence.Config
-	state  func() query.Health
-	link   *bus.Link // nil where requests are not possible
-	slots  chan struct{}
-	health healthCache
-	log    *slog.Logger
+	mask     *redact.Engine
+	identity presence.Config
+	state    func() query.Health
+	link     *bus.Link // nil where requests are not possible
+	slots    chan struct{}
+	health   healthCache
+	log      *slog.Logger
 }
 
 func newActions(cfg Config, mask *redact.Engine, state func() query.Health) *actions {
 	a := &actions{
 		disabled: cfg.NoActions, mask: mask, state: state,
-		who:   presence.Identify(string(bus.RoleDashboard), cfg.Version, cfg.Logger),
-		slots: make(chan struct{}, maxActions), log: cfg.Logger,
+		identity: presence.Identify(string(bus.RoleDashboard), cfg.Version, cfg.Logger),
+		slots:    make(chan struct{}, maxActions), log: cfg.Logger,
 	}
 	if cfg.Actions != nil {
 		a.link = keepSession(*cfg.Actions)
@@ -66,12 +66,12 @@ func (a *actions) run(ctx context.Context) error {
 		return nil
 	}
 	return a.link.Run(ctx, func(ctx context.Context, s *bus.Session) error {
-		return presence.Serve(ctx, s, a.who, a.state)
+		return presence.Serve(ctx, s, a.identity, a.state)
 	})
 }
 
-// with calls do with the session, within actionTimeout and the bound of maxActions.
-func (a *actions) with(ctx context.Context, do func(context.Context, *bus.Session) (any, error)) (any, error) {
+// withSession calls do with the session, within actionTimeout and the bound of maxActions.
+func (a *actions) withSession(ctx context.Context, do func(context.Context, *bus.Session) (any, error)) (any, error) {
 	if !a.enabled() {
 		return nil, httpserve.Refuse(http.StatusServiceUnavailable, a.disabled)
 	}
@@ -97,14 +97,14 @@ func (a *actions) with(ctx context.Context, do func(context.Context, *bus.Sessio
 // silences returns the store of silences and acknowledgements.
 func (a *actions) silences(c *bus.Session) silence.Store { return silence.NewStore(c, a.mask, a.log) }
 
-// ask queries the detector, and returns its answer, cleaned for the page.
-func (a *actions) ask(ctx context.Context, subject string, question any) (any, error) {
-	return a.with(ctx, func(ctx context.Context, c *bus.Session) (any, error) {
+// askDetector queries the detector, and returns its answer, cleaned for the page.
+func (a *actions) askDetector(ctx context.Context, subject string, question any) (any, error) {
+	return a.withSession(ctx, func(ctx context.Context, c *bus.Session) (any, error) {
 		data, err := bus.Ask(ctx, c, subject, question)
 		if err != nil {
 			return nil, detectorError(err)
 		}
-		return shown(data)
+		return cleanJSON(data)
 	})
 }
 
@@ -120,8 +120,8 @@ func detectorError(err error) error {
 	return err
 }
 
-// shown decodes JSON and cleans every text in it.
-func shown(data []byte) (any, error) {
+// cleanJSON decodes JSON and cleans every text in it.
+func cleanJSON(data []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
 	var value any
@@ -140,12 +140,12 @@ type healthCache struct {
 	err error
 }
 
-// healths returns the health that all services on the bus report.
-func (a *actions) healths(ctx context.Context, c *bus.Session) ([]query.Health, error) {
+// collectHealth returns the health that all services on the bus report.
+func (a *actions) collectHealth(ctx context.Context, c *bus.Session) ([]query.Health, error) {
 	h := &a.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if time.Since(h.at) < healthFor && h.err == nil {
+	if time.Since(h.at) < healthTTL && h.err == nil {
 		return h.all, nil
 	}
 	// Not cancelled with the first request: all that wait use the result.

@@ -123,7 +123,7 @@ func pause(ctx context.Context, d time.Duration) {
 func (f *feed) follow(ctx, work context.Context, c *bus.Session, live <-chan *nats.Msg) error {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
-	f.sequencer.Suspect()
+	f.sequencer.SuspectRecreation()
 	f.retry.Reset(0)
 	for {
 		select {
@@ -132,11 +132,11 @@ func (f *feed) follow(ctx, work context.Context, c *bus.Session, live <-chan *na
 			f.check(work, c)
 			return nil
 		case <-c.Changes():
-			f.sequencer.Suspect()
+			f.sequencer.SuspectRecreation()
 			f.catchUp(work, c)
 		case m := <-live:
 			f.receive(work, m, live)
-			if _, wanted := f.sequencer.Wanted(); wanted {
+			if _, wanted := f.sequencer.NextRead(); wanted {
 				f.catchUp(work, c)
 			}
 		case <-check.C:
@@ -147,7 +147,8 @@ func (f *feed) follow(ctx, work context.Context, c *bus.Session, live <-chan *na
 	}
 }
 
-// receive takes a live alert, and those that are queued behind it.
+// receive publishes a live alert and those that are queued after it, unless the stream has
+// to be read first.
 func (f *feed) receive(ctx context.Context, m *nats.Msg, live <-chan *nats.Msg) {
 	if !f.loaded {
 		return // load will read it from the stream
@@ -156,7 +157,7 @@ func (f *feed) receive(ctx context.Context, m *nats.Msg, live <-chan *nats.Msg) 
 	for n := 0; ; n++ {
 		if live, err := bus.Republished(m); err != nil {
 			f.log.Warn("ignored a message that is not from the stream of alerts", "subject", m.Subject, "error", err)
-		} else if f.sequencer.Published(stamp(live)) {
+		} else if f.sequencer.AddLive(stamp(live)) {
 			next = append(next, live)
 		}
 		if n == liveBatch {
@@ -249,7 +250,7 @@ func (f *feed) read(ctx context.Context, c *bus.Session) (again time.Duration, e
 		}
 	}
 	for {
-		from, wanted := f.sequencer.Wanted()
+		from, wanted := f.sequencer.NextRead()
 		if !wanted {
 			f.stuckSince = time.Time{}
 			return 0, nil
@@ -259,14 +260,14 @@ func (f *feed) read(ctx context.Context, c *bus.Session) (again time.Duration, e
 			return 0, err
 		}
 		missed := f.sequencer.Missed()
-		first, outcome := f.sequencer.Read(stamps(msgs), more(msgs))
-		f.noteMissed(missed)
+		first, outcome := f.sequencer.AddRead(stamps(msgs), hasMore(msgs))
+		f.countMissed(missed)
 		if outcome == sequencer.Empty {
 			newest, found, err := f.newest(ctx, c)
 			if err != nil {
 				return 0, err
 			}
-			outcome = f.sequencer.ReadEmpty(newest, found)
+			outcome = f.sequencer.AddEmptyRead(newest, found)
 		}
 		if first < len(msgs) && outcome != sequencer.Recreated {
 			f.publishSlowly(ctx, msgs[first:])
@@ -285,11 +286,11 @@ func (f *feed) read(ctx context.Context, c *bus.Session) (again time.Duration, e
 	}
 }
 
-// more reports whether the stream holds more than was read.
-func more(msgs []bus.Message) bool { return len(msgs) > 0 && msgs[len(msgs)-1].Pending > 0 }
+// hasMore reports whether the stream has messages after those that were read.
+func hasMore(msgs []bus.Message) bool { return len(msgs) > 0 && msgs[len(msgs)-1].Pending > 0 }
 
-// lag returns when to read again what a replica lacks. After lagTimeout that counts as
-// purged.
+// lag returns the pause before the next read of messages that a replica lacks. After
+// lagTimeout, it counts them as purged.
 func (f *feed) lag() time.Duration {
 	now := time.Now()
 	if f.stuckSince.IsZero() {
@@ -299,12 +300,12 @@ func (f *feed) lag() time.Duration {
 		f.stuckSince = time.Time{}
 		missed := f.sequencer.Missed()
 		f.sequencer.Skip()
-		f.noteMissed(missed)
+		f.countMissed(missed)
 	}
 	return laggingRetry
 }
 
-func (f *feed) noteMissed(before uint64) {
+func (f *feed) countMissed(before uint64) {
 	if n := f.sequencer.Missed() - before; n > 0 {
 		f.metrics.missed.Add(float64(n))
 		f.log.Warn("the bus dropped alerts before they were read", "alerts", n)
@@ -336,7 +337,7 @@ func (f *feed) load(ctx context.Context, c *bus.Session) error {
 // check compares the end of the stream with what was published.
 func (f *feed) check(ctx context.Context, c *bus.Session) {
 	if !c.Connected() || !f.loaded {
-		return // a restored connection is a change, and load is tried again
+		return // the next change of the connection reads the stream
 	}
 	newest, found, err := f.newest(ctx, c)
 	if err != nil {
@@ -346,7 +347,7 @@ func (f *feed) check(ctx context.Context, c *bus.Session) {
 	}
 	f.setState(nil)
 	f.sequencer.CheckEnd(newest, found)
-	if _, wanted := f.sequencer.Wanted(); wanted {
+	if _, wanted := f.sequencer.NextRead(); wanted {
 		f.catchUp(ctx, c)
 	}
 }

@@ -22,17 +22,16 @@ import (
 const (
 	// maxBody is the largest body, in bytes.
 	maxBody = 64 << 10
-	// maxText is the longest text of a query or a body, in bytes, where nothing else
-	// is said.
+	// maxText is the default for the longest text of a query or a body, in bytes.
 	maxText = 2048
-	// byDashboard is who silences and acknowledges, as others see it.
-	byDashboard = "the dashboard"
+	// createdBy is the author of silences and acknowledgements that are made on the page.
+	createdBy = "the dashboard"
 )
 
 func (h *handler) health(r *http.Request) (any, error) {
-	return h.asked("health", func() (any, error) {
-		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
-			all, err := h.actions.healths(ctx, c)
+	return h.countAction("health", func() (any, error) {
+		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+			all, err := h.actions.collectHealth(ctx, c)
 			if err != nil {
 				return nil, err
 			}
@@ -42,19 +41,19 @@ func (h *handler) health(r *http.Request) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			return shown(data)
+			return cleanJSON(data)
 		})
 	})
 }
 
 func (h *handler) status(r *http.Request) (any, error) {
-	return h.asked("status", func() (any, error) {
-		return h.actions.ask(r.Context(), query.SubjectStatus, nil)
+	return h.countAction("status", func() (any, error) {
+		return h.actions.askDetector(r.Context(), query.SubjectStatus, nil)
 	})
 }
 
 func (h *handler) vitals(r *http.Request) (any, error) {
-	return h.asked("vitals", func() (any, error) {
+	return h.countAction("vitals", func() (any, error) {
 		app, err := text(r, "app")
 		if err != nil {
 			return nil, err
@@ -63,17 +62,17 @@ func (h *handler) vitals(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return h.actions.ask(r.Context(), query.SubjectVitals, query.VitalsRequest{App: app, Page: page})
+		return h.actions.askDetector(r.Context(), query.SubjectVitals, query.VitalsRequest{App: app, Page: page})
 	})
 }
 
 func (h *handler) events(r *http.Request) (any, error) {
-	return h.asked("events", func() (any, error) {
+	return h.countAction("events", func() (any, error) {
 		question, err := eventsQuestion(r)
 		if err != nil {
 			return nil, err
 		}
-		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
 			data, err := bus.Ask(ctx, c, query.SubjectEvents, question)
 			if err != nil {
 				return nil, detectorError(err)
@@ -82,19 +81,19 @@ func (h *handler) events(r *http.Request) (any, error) {
 			if err := json.Unmarshal(data, &reply); err != nil {
 				return nil, fmt.Errorf("decode the detector's answer: %w", err)
 			}
-			// Once more: a detector of another version may have masked less.
+			// Masked again, because a detector of another version may have masked less.
 			for i := range reply.Events {
 				h.actions.mask.Event(&reply.Events[i].Event)
 			}
 			if data, err = json.Marshal(reply); err != nil {
 				return nil, fmt.Errorf("encode the events: %w", err)
 			}
-			return shown(data)
+			return cleanJSON(data)
 		})
 	})
 }
 
-// eventsQuestion reads which events are wanted.
+// eventsQuestion reads the query parameters of a request for events.
 func eventsQuestion(r *http.Request) (q query.EventsRequest, err error) {
 	if q.App, err = text(r, "app"); err != nil {
 		return q, err
@@ -128,17 +127,17 @@ func eventsQuestion(r *http.Request) (q query.EventsRequest, err error) {
 }
 
 func (h *handler) noise(r *http.Request) (any, error) {
-	return h.asked("noise", func() (any, error) {
+	return h.countAction("noise", func() (any, error) {
 		app, err := text(r, "app")
 		if err != nil {
 			return nil, err
 		}
-		return h.actions.ask(r.Context(), query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList, App: app})
+		return h.actions.askDetector(r.Context(), query.SubjectNoise, query.NoiseRequest{Action: query.NoiseList, App: app})
 	})
 }
 
 func (h *handler) changeNoise(r *http.Request) (any, error) {
-	return h.asked("noise change", func() (any, error) {
+	return h.countAction("noise change", func() (any, error) {
 		var q query.NoiseRequest
 		if err := body(r, &q); err != nil {
 			return nil, err
@@ -153,24 +152,24 @@ func (h *handler) changeNoise(r *http.Request) (any, error) {
 				return nil, httpserve.Refuse(http.StatusBadRequest, fmt.Sprintf("%s must be a text of at most %d bytes", name, maxText))
 			}
 		}
-		return h.actions.ask(r.Context(), query.SubjectNoise, q)
+		return h.actions.askDetector(r.Context(), query.SubjectNoise, q)
 	})
 }
 
-// quietReply is what is told to nobody for a while, newest first.
-type quietReply struct {
+// silencesReply has the silences and acknowledgements, newest first.
+type silencesReply struct {
 	Silences silence.Silences `json:"silences"`
 	Acks     silence.Acks     `json:"acks"`
 }
 
 func (h *handler) silences(r *http.Request) (any, error) {
-	return h.asked("silences", func() (any, error) {
-		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+	return h.countAction("silences", func() (any, error) {
+		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
 			set, err := h.actions.silences(c).List(ctx)
 			if err != nil {
 				return nil, err
 			}
-			reply := quietReply{append(silence.Silences{}, set.Silences...), append(silence.Acks{}, set.Acks...)}
+			reply := silencesReply{append(silence.Silences{}, set.Silences...), append(silence.Acks{}, set.Acks...)}
 			slices.Reverse(reply.Silences)
 			slices.Reverse(reply.Acks)
 			return reply, nil
@@ -178,79 +177,79 @@ func (h *handler) silences(r *http.Request) (any, error) {
 	})
 }
 
-// silenceBody is what a person wants to be told no more.
+// silenceBody is the body of a request for a new silence.
 type silenceBody struct {
 	App      string `json:"app"`
 	Category string `json:"category"`
 	DedupKey string `json:"dedup_key"`
-	// Minutes is how long; an hour where nothing is said.
+	// Minutes is the duration, [silence.DefaultDuration] if missing.
 	Minutes *int   `json:"minutes"`
 	Reason  string `json:"reason"`
 }
 
-// check says what it asks for.
-func (b silenceBody) check() (what silence.Matcher, lasts time.Duration, err error) {
+// parse returns the matcher and the duration of the silence.
+func (b silenceBody) parse() (matcher silence.Matcher, duration time.Duration, err error) {
 	const least, most = int(silence.MinDuration / time.Minute), int(silence.MaxDuration / time.Minute)
-	what = silence.Matcher{DedupKey: b.DedupKey, Category: alert.Category(b.Category), App: b.App}
-	lasts = silence.DefaultDuration
+	matcher = silence.Matcher{DedupKey: b.DedupKey, Category: alert.Category(b.Category), App: b.App}
+	duration = silence.DefaultDuration
 	if b.Minutes != nil {
-		lasts = time.Duration(*b.Minutes) * time.Minute
+		duration = time.Duration(*b.Minutes) * time.Minute
 	}
 	switch {
-	case b.Category != "" && !slices.Contains(alert.Categories(), what.Category):
+	case b.Category != "" && !slices.Contains(alert.Categories(), matcher.Category):
 		err = fmt.Errorf("category must be one of %v", alert.Categories())
 	case b.Minutes != nil && (*b.Minutes < least || *b.Minutes > most):
 		err = fmt.Errorf("minutes must be between %d and %d", least, most)
 	case len(b.Reason) > maxText:
 		err = fmt.Errorf("reason must be a text of at most %d bytes", maxText)
 	default:
-		err = what.Validate()
+		err = matcher.Validate()
 	}
 	if err != nil {
 		err = httpserve.Refuse(http.StatusBadRequest, err.Error())
 	}
-	return what, lasts, err
+	return matcher, duration, err
 }
 
 func (h *handler) silence(r *http.Request) (any, error) {
-	return h.asked("silence", func() (any, error) {
+	return h.countAction("silence", func() (any, error) {
 		var b silenceBody
 		if err := body(r, &b); err != nil {
 			return nil, err
 		}
-		what, lasts, err := b.check()
+		matcher, duration, err := b.parse()
 		if err != nil {
 			return nil, err
 		}
-		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
-			added, _, err := h.actions.silences(c).Silence(ctx, what, lasts, b.Reason, byDashboard)
+		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+			added, _, err := h.actions.silences(c).Silence(ctx, matcher, duration, b.Reason, createdBy)
 			switch {
 			case errors.Is(err, silence.ErrFull):
-				return nil, httpserve.Refuse(http.StatusConflict, fmt.Sprintf("there are %d silences already, which is the most: end one", silence.MaxSilences))
+				return nil, httpserve.Refuse(http.StatusConflict, fmt.Sprintf("there are %d silences already, which is the limit: end one", silence.MaxSilences))
 			case errors.Is(err, silence.ErrTruncated):
 				return nil, httpserve.Refuse(http.StatusBadRequest, err.Error())
 			case err != nil:
 				return nil, err
 			}
 			return struct {
-				done
+				okReply
 				Silence silence.Silence `json:"silence"`
-			}{done{true}, added}, nil
+			}{okReply{true}, added}, nil
 		})
 	})
 }
 
 func (h *handler) unsilence(r *http.Request) (any, error) {
-	return h.asked("unsilence", func() (any, error) {
-		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+	return h.countAction("unsilence", func() (any, error) {
+		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
 			_, err := h.actions.silences(c).Unsilence(ctx, r.PathValue("id"))
-			return ended(err, "no silence that lasts has that id: GET "+pathSilences+" shows them")
+			return endReply(err, "no active silence has that id: GET "+pathSilences+" lists them")
 		})
 	})
 }
 
 func (h *handler) ack(r *http.Request) (any, error) {
-	return h.asked("ack", func() (any, error) {
+	return h.countAction("ack", func() (any, error) {
 		var b struct {
 			AlertID string `json:"alert_id"`
 		}
@@ -260,9 +259,9 @@ func (h *handler) ack(r *http.Request) (any, error) {
 		if b.AlertID == "" || len(b.AlertID) > maxText {
 			return nil, httpserve.Refuse(http.StatusBadRequest, "alert_id must be the id of an alert")
 		}
-		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
-			keeper := h.actions.silences(c)
-			a, err := keeper.Alert(ctx, b.AlertID)
+		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+			store := h.actions.silences(c)
+			a, err := store.Alert(ctx, b.AlertID)
 			switch {
 			case errors.Is(err, silence.ErrNoAlert):
 				return nil, httpserve.Refuse(http.StatusNotFound, err.Error())
@@ -271,40 +270,40 @@ func (h *handler) ack(r *http.Request) (any, error) {
 			case err != nil:
 				return nil, err
 			}
-			k, _, err := keeper.Ack(ctx, a, byDashboard)
+			k, _, err := store.Ack(ctx, a, createdBy)
 			if err != nil {
 				return nil, err
 			}
 			return struct {
-				done
+				okReply
 				Ack silence.Ack `json:"ack"`
-			}{done{true}, k}, nil
+			}{okReply{true}, k}, nil
 		})
 	})
 }
 
 func (h *handler) unack(r *http.Request) (any, error) {
-	return h.asked("unack", func() (any, error) {
-		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+	return h.countAction("unack", func() (any, error) {
+		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
 			_, err := h.actions.silences(c).Unack(ctx, r.PathValue("id"))
-			return ended(err, "no acknowledgement that lasts is of that alert: GET "+pathSilences+" shows them")
+			return endReply(err, "no active acknowledgement is of that alert: GET "+pathSilences+" lists them")
 		})
 	})
 }
 
-// ended is the answer to what was to end something.
-func ended(err error, unknown string) (any, error) {
+// endReply returns the answer to a request that ends a silence or an acknowledgement.
+func endReply(err error, unknown string) (any, error) {
 	switch {
 	case errors.Is(err, silence.ErrUnknown):
 		return nil, httpserve.Refuse(http.StatusNotFound, unknown)
 	case err != nil:
 		return nil, err
 	}
-	return done{true}, nil
+	return okReply{true}, nil
 }
 
-// asked counts what a person asked for, by what became of it.
-func (h *handler) asked(what string, do func() (any, error)) (any, error) {
+// countAction calls do, and counts the action of a person by its result.
+func (h *handler) countAction(action string, do func() (any, error)) (any, error) {
 	value, err := do()
 	result := "ok"
 	if err != nil {
@@ -313,11 +312,11 @@ func (h *handler) asked(what string, do func() (any, error)) (any, error) {
 			result = "refused"
 		}
 	}
-	h.metrics.actions.WithLabelValues(what, result).Inc()
+	h.metrics.actions.WithLabelValues(action, result).Inc()
 	return value, err
 }
 
-// text reads a parameter of a query.
+// text reads a query parameter.
 func text(r *http.Request, name string) (string, error) {
 	value := r.URL.Query().Get(name)
 	if len(value) > maxText {

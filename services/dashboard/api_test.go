@@ -17,7 +17,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
-// fakeDetector answers with what it was asked, and refuses what it is told to.
+// fakeDetector answers with the request, and refuses the requests that a test names.
 func (b *testBus) fakeDetector(t *testing.T) {
 	t.Helper()
 	service, err := micro.AddService(b.detector.NC, micro.Config{Name: query.Service, Version: "1.0.0"})
@@ -176,7 +176,7 @@ func TestSilences(t *testing.T) {
 	if a := d.send(t, http.MethodDelete, pathSilences+"/"+s.ID, ""); a.status != 200 || a.body != "{\"ok\":true}\n" {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if a := d.send(t, http.MethodDelete, pathSilences+"/"+s.ID, ""); a.status != 404 || !strings.Contains(a.body, "no silence that lasts") {
+	if a := d.send(t, http.MethodDelete, pathSilences+"/"+s.ID, ""); a.status != 404 || !strings.Contains(a.body, "no active silence") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 
@@ -199,7 +199,7 @@ func TestSilences(t *testing.T) {
 	}
 }
 
-// TestNotices: what agents told their users, newest first, fit to be shown.
+// TestNotices: the messages of agents to their users, newest first and cleaned.
 func TestNotices(t *testing.T) {
 	b, d := onBus(t)
 	d.awaitActions(t)

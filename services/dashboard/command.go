@@ -17,8 +17,8 @@ type AddrFlag struct {
 	DashboardAddr string `help:"Address of the dashboard and /events/stream; port 0 picks a free port. Default: 127.0.0.1:7480, or a free port if that is taken." env:"TOCSIN_DASHBOARD_ADDR" placeholder:"ADDR"`
 }
 
-// Flags are the settings of the dashboard, alone or in tocsin up, but those that all
-// listeners share, see [ListenFlags].
+// Flags are the settings of the dashboard, alone or in tocsin up. [ListenFlags] has those
+// that all listeners share.
 type Flags struct {
 	// DashboardAddr has no default here: see Config.Addr.
 	AddrFlag

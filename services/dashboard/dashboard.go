@@ -35,15 +35,15 @@ const maxConns = 1024
 type Config struct {
 	// Bus is how to connect as [bus.RoleDashboard], for alerts. Run sets Name and Role.
 	Bus bus.Config
-	// Actions is how to connect as [bus.RoleGateway], for the requests of people. Without
-	// it there are alerts only, and NoActions says why, for people.
+	// Actions is how to connect as [bus.RoleGateway], for the requests of people. If it is
+	// nil, the page shows alerts only, and NoActions is the reason that people see.
 	Actions   *bus.Config
 	NoActions string
 	// Browser is how a browser connects to the bus itself.
 	Browser Browser
 	// Addr is host:port to listen on; port 0 picks a free port. Anything but loopback
-	// needs a Token. Empty means DefaultAddr, or a free port if that is taken, because a
-	// second bus on this machine must not fail for its page.
+	// needs a Token. Empty means DefaultAddr, or a free port if that is taken, so that a
+	// second bus can start on this machine.
 	Addr string
 	// Token, when set, is required for every write, and beyond loopback for every read:
 	// as Authorization: Bearer, or as the cookie of a sign-in.
@@ -81,7 +81,7 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	cfg.beyond = httpguard.Exposed(l.Addr())
 	g, ctx := errgroup.WithContext(ctx)
-	// The rest stops after the readers got the last alerts.
+	// All else stops only after the readers got the last alerts.
 	life, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	h, err := newHandler(life, cfg)

@@ -54,7 +54,7 @@ func newHandler(life context.Context, cfg Config) (*handler, error) {
 		h.metrics.dropped.Add(float64(alerts))
 		h.dropped.Add(uint64(alerts))
 	})
-	h.browser.narrow = h.narrow
+	h.browser.checkPermissions = h.checkPermissions
 	h.feed = newFeed(cfg.Bus, h.hub, mask, h.metrics, cfg.Logger)
 	h.history = newHistory(h.feed)
 	h.actions = newActions(cfg, mask, h.state)
@@ -69,8 +69,8 @@ func newHandler(life context.Context, cfg Config) (*handler, error) {
 
 // protect sets the headers of every answer. The content security policy lets the page load
 // only its own files, run no inline script or style, and connect only to this address and
-// the bus. The port of the bus is left open, because the bus may restart at another port
-// while the page stays open. Trusted types prevent scripts from making HTML of text.
+// the bus. It allows any port of the bus, because the bus may restart at another port while
+// the page stays open. Trusted types prevent scripts from turning text into HTML.
 func (h *handler) protect(header http.Header, r *http.Request, _ *httpserve.Route) {
 	connect := "'self'"
 	if at := h.browser.url(r); at != "" && h.policy.CheckHost(r) == nil {

@@ -44,8 +44,8 @@ func (h *history) acquire(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// conn returns the session, or why there is none.
-func (h *history) conn() (*bus.Session, error) {
+// session returns the bus session, or why there is none.
+func (h *history) session() (*bus.Session, error) {
 	c := h.feed.link.Session()
 	if c == nil {
 		return nil, bus.ErrUnreachable
@@ -53,10 +53,10 @@ func (h *history) conn() (*bus.Session, error) {
 	return c, nil
 }
 
-// from reads alerts from a sequence up to an end, oldest first, as many as one answer has.
-// It returns where to read on, which is after the end when all are read.
-func (h *history) from(ctx context.Context, seq, end uint64) (events []*fanout.Event, next uint64, err error) {
-	c, err := h.conn()
+// readForwards reads one batch of alerts from a sequence up to an end, oldest first. It returns
+// the next sequence to read, which is after the end when all are read.
+func (h *history) readForwards(ctx context.Context, seq, end uint64) (events []*fanout.Event, next uint64, err error) {
+	c, err := h.session()
 	if err != nil {
 		return nil, seq, err
 	}
@@ -64,7 +64,7 @@ func (h *history) from(ctx context.Context, seq, end uint64) (events []*fanout.E
 	if err != nil {
 		return nil, seq, err
 	}
-	reached := !more(msgs)
+	reached := !hasMore(msgs)
 	if len(msgs) > 0 {
 		next = msgs[len(msgs)-1].Seq + 1
 	}
@@ -77,13 +77,13 @@ func (h *history) from(ctx context.Context, seq, end uint64) (events []*fanout.E
 	return h.feed.events(ctx, msgs), next, context.Cause(ctx)
 }
 
-// back reads the alerts before a sequence that pass a filter, newest first: at most limit,
-// among the newest scan of them.
-func (h *history) back(ctx context.Context, before, first uint64, filter fanout.Filter, limit, scan int) ([]*fanout.Event, error) {
+// readBackwards reads the alerts before a sequence that match a filter, newest first. It reads
+// at most scan messages and returns at most limit alerts.
+func (h *history) readBackwards(ctx context.Context, before, first uint64, filter fanout.Filter, limit, scan int) ([]*fanout.Event, error) {
 	if before <= 1 {
 		return nil, nil
 	}
-	c, err := h.conn()
+	c, err := h.session()
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (h *history) back(ctx context.Context, before, first uint64, filter fanout.
 		Backwards: true, Batch: readBatch, Timeout: readTimeout,
 	}
 	err = c.Range(ctx, r, func(m bus.Message) error {
-		found = append(found, filter.Wanted(h.feed.events(ctx, []bus.Message{m}))...)
+		found = append(found, filter.Select(h.feed.events(ctx, []bus.Message{m}))...)
 		if len(found) >= limit {
 			return bus.ErrStop
 		}
@@ -102,9 +102,9 @@ func (h *history) back(ctx context.Context, before, first uint64, filter fanout.
 	return found, err
 }
 
-// extent returns the first and the last sequence of the stream, 0 if it is empty.
-func (h *history) extent(ctx context.Context) (first, last uint64, err error) {
-	c, err := h.conn()
+// streamBounds returns the first and the last sequence of the stream, 0 if it is empty.
+func (h *history) streamBounds(ctx context.Context) (first, last uint64, err error) {
+	c, err := h.session()
 	if err != nil {
 		return 0, 0, err
 	}
@@ -152,13 +152,13 @@ func (h *handler) alerts(r *http.Request) (any, error) {
 	}
 	defer release()
 	reply := alertsReply{Alerts: []storedAlert{}}
-	if reply.First, reply.Last, err = h.history.extent(ctx); err != nil || reply.Last == 0 {
+	if reply.First, reply.Last, err = h.history.streamBounds(ctx); err != nil || reply.Last == 0 {
 		return reply, err
 	}
 	if before == 0 || before > reply.Last {
 		before = reply.Last + 1
 	}
-	found, err := h.history.back(ctx, before, reply.First, fanout.Filter{}, limit, maxScanned)
+	found, err := h.history.readBackwards(ctx, before, reply.First, fanout.Filter{}, limit, maxScanned)
 	for _, e := range found {
 		reply.Alerts = append(reply.Alerts, storedAlert{e.Seq, e.Data})
 	}

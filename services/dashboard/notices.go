@@ -11,24 +11,24 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/display"
 )
 
-// Bounds of reading what agents told their users.
+// Bounds of the number of notices, the messages of agents to their users.
 const (
 	defaultNotices = 50
 	maxNotices     = 200
 )
 
-// notices are what agents told their users, newest first, as they published it.
+// notices answers with the messages of agents to their users, newest first.
 func (h *handler) notices(r *http.Request) (any, error) {
-	return h.asked("notices", func() (any, error) {
+	return h.countAction("notices", func() (any, error) {
 		limit, err := number(r, "limit", defaultNotices, 1, maxNotices)
 		if err != nil {
 			return nil, err
 		}
-		return h.actions.with(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
 			list := []map[string]any{}
 			cfg := bus.FollowConfig{Stream: bus.StreamNotices, Newest: limit, Logger: h.log}
 			err := c.ReadToEnd(ctx, cfg, func(m bus.Message) error {
-				if n := h.actions.notice(m); n != nil {
+				if n := h.actions.decodeNotice(m); n != nil {
 					list = append(list, n)
 				}
 				return nil
@@ -39,15 +39,16 @@ func (h *handler) notices(r *http.Request) (any, error) {
 	})
 }
 
-// notice is one, fit to be shown, with its place; nil where it is none.
-func (d *actions) notice(m bus.Message) map[string]any {
+// decodeNotice decodes, masks and cleans a notice, and adds its sequence. It returns nil for
+// a message that is not a notice.
+func (a *actions) decodeNotice(m bus.Message) map[string]any {
 	var n map[string]any
 	if json.Unmarshal(m.Data, &n) != nil || n == nil {
 		return nil
 	}
 	for name, value := range n {
 		if text, ok := value.(string); ok {
-			n[name] = d.mask.String(text)
+			n[name] = a.mask.String(text)
 		}
 	}
 	display.PageValue(n)

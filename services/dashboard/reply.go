@@ -19,7 +19,7 @@ func explain(err error) *httpserve.Refusal {
 	message := err.Error()
 	switch {
 	case errors.Is(err, context.Canceled):
-		message = "the dashboard is ending: try again"
+		message = "the dashboard is stopping: try again"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
 		message = "the bus does not answer: tocsin doctor says what is wrong"
 	case errors.Is(err, bus.ErrUnreachable):
@@ -28,12 +28,12 @@ func explain(err error) *httpserve.Refusal {
 	return httpserve.Refuse(http.StatusServiceUnavailable, message).Retry(httpserve.RetryAfter)
 }
 
-// done is the answer to a request that has nothing more to report.
-type done struct {
+// okReply is the answer to a request that has nothing more to report.
+type okReply struct {
 	OK bool `json:"ok"`
 }
 
-// value makes the answer of a function that returns a value.
+// value makes a handler of a function that returns a value, which is encoded as JSON.
 func value(serve func(*http.Request) (any, error)) func(*http.Request) (httpserve.Answer, error) {
 	return func(r *http.Request) (httpserve.Answer, error) {
 		v, err := serve(r)

@@ -4,7 +4,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-// The paths of the dashboard beside the page's own.
+// The paths of the dashboard, without those of the page's files.
 const (
 	pathStream   = "/events/stream"
 	pathSession  = "/api/session"
@@ -23,11 +23,10 @@ const (
 	pathMetrics  = "/metrics"
 )
 
-// pageLabel is what metrics count all files of the page under.
+// pageLabel is the metrics' label for all files of the page.
 const pageLabel = "page"
 
-// routes is the table of all routes, in the order in which the answer to an unknown path
-// lists them.
+// routes returns all routes, in the order in which the answer to an unknown path lists them.
 func (h *handler) routes() []httpserve.Route {
 	const read, write = httpserve.ReadProof, httpserve.WriteProof
 	routes := h.pageRoutes()
@@ -55,7 +54,7 @@ func (h *handler) routes() []httpserve.Route {
 	}...)
 }
 
-// pageRoutes are the files of the page, of which only the first is listed.
+// pageRoutes returns the routes of the page's files. Only the first is listed.
 func (h *handler) pageRoutes() []httpserve.Route {
 	routes := []httpserve.Route{{Pattern: "GET /{$}", Handle: httpserve.Plain(h.page.Find("/")), Label: pageLabel}}
 	for _, path := range h.page.Paths() {

@@ -27,39 +27,39 @@ import (
 type Browser struct {
 	// URL returns the current URL of the websocket, or nothing. It may be nil.
 	URL func() string
-	// Anywhere reports whether the websocket listens on all addresses: then a browser uses
-	// the host of its request.
-	Anywhere bool
+	// OnAllAddresses reports whether the websocket listens on all addresses. If so, a browser
+	// connects to the host of its request.
+	OnAllAddresses bool
 	// Key reads the key of the role. It may be nil.
 	Key func() (Key, error)
-	// Check reports whether a person configured Key: browsers then get it only while it
-	// has no more permissions than the role.
+	// Check reports whether the permissions of Key must be checked, because a person
+	// configured it. Browsers get it only if it has no more permissions than the role.
 	Check bool
 
-	// narrow returns nil while that is so.
-	narrow func(context.Context) error
+	// checkPermissions checks that.
+	checkPermissions func(context.Context) error
 }
 
-// errWide is returned for a key with more permissions than the role dashboard.
-var errWide = errors.New("the credentials in TOCSIN_NATS_CREDS have more permissions than a dashboard needs: use those of the role dashboard")
+// errTooManyPermissions is returned for a key with more permissions than the role dashboard.
+var errTooManyPermissions = errors.New("the credentials in TOCSIN_NATS_CREDS have more permissions than a dashboard needs: use those of the role dashboard")
 
-// checkTimeout bounds the check of permissions.
-const checkTimeout = 2 * time.Second
+// permissionsTimeout bounds the check of permissions.
+const permissionsTimeout = 2 * time.Second
 
-// narrow returns nil if the dashboard's own connection reads alerts and may not ask for the
-// state of a stream, which every role with more permissions may.
-func (h *handler) narrow(ctx context.Context) error {
+// checkPermissions returns nil if the dashboard's own connection may read alerts, but may not
+// query the state of a stream, as every role with more permissions may.
+func (h *handler) checkPermissions(ctx context.Context) error {
 	if err := h.feed.ready(); err != nil {
 		return err
 	}
 	c := h.feed.link.Session()
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	ctx, cancel := context.WithTimeout(ctx, permissionsTimeout)
 	defer cancel()
 	switch err := c.Check(ctx, bus.StreamAlerts); {
 	case errors.Is(err, bus.ErrDenied), errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return nil // it may not, or has no JetStream of its own
 	case err == nil:
-		return errWide
+		return errTooManyPermissions
 	default:
 		return err
 	}
@@ -68,14 +68,14 @@ func (h *handler) narrow(ctx context.Context) error {
 // key returns the key for a browser.
 func (b Browser) key(ctx context.Context) (Key, error) {
 	if b.Check {
-		if err := b.narrow(ctx); err != nil {
+		if err := b.checkPermissions(ctx); err != nil {
 			return Key{}, err
 		}
 	}
 	return b.Key()
 }
 
-// Key authenticates a role: the seed of an NKEY, and a JWT if the bus uses these.
+// Key authenticates a role: the seed of an NKEY, and a JWT if the bus uses JWTs.
 type Key struct{ Seed, JWT string }
 
 // announcedURL returns the websocket URL of the bus that runs on a state directory.
@@ -145,7 +145,7 @@ func (b Browser) url(r *http.Request) string {
 	if at == "" || err != nil || !plainHost(u.Host) {
 		return ""
 	}
-	if b.Anywhere && u.Port() != "" {
+	if b.OnAllAddresses && u.Port() != "" {
 		name, _, err := net.SplitHostPort(r.Host)
 		if err != nil {
 			name = strings.Trim(r.Host, "[]")
@@ -154,15 +154,15 @@ func (b Browser) url(r *http.Request) string {
 		if !plainHost(u.Host) {
 			return ""
 		}
-	} else if httpguard.Loopback(u.Hostname()) && !fromHere(r) {
+	} else if httpguard.Loopback(u.Hostname()) && !isFromThisMachine(r) {
 		return "" // loopback would be the browser's own machine
 	}
 	return u.Scheme + "://" + u.Host
 }
 
-// fromHere reports whether a request comes from this machine: a proxy in front has another
-// Host, and a request from elsewhere another address.
-func fromHere(r *http.Request) bool {
+// isFromThisMachine reports whether both the address and the Host of a request are of this
+// machine. Through a proxy, the Host is another.
+func isFromThisMachine(r *http.Request) bool {
 	name, _, err := net.SplitHostPort(r.Host)
 	if err != nil {
 		name = r.Host

@@ -106,7 +106,7 @@ func TestBrowserURL(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Host, r.RemoteAddr = tt.host, tt.from
-		if got := (Browser{URL: func() string { return tt.at }, Anywhere: tt.anywhere}).url(r); got != tt.want {
+		if got := (Browser{URL: func() string { return tt.at }, OnAllAddresses: tt.anywhere}).url(r); got != tt.want {
 			t.Errorf("%+v: %s", tt, got)
 		}
 	}
@@ -173,9 +173,9 @@ func TestWideKeys(t *testing.T) {
 			Browser: Browser{URL: func() string { return "wss://nats.example" }, Key: fileKey(key), Check: true},
 		})
 	}
-	narrow := run(rig.Config(bus.RoleDashboard), rig.Creds(bus.RoleDashboard))
-	narrow.awaitReady(t)
-	if a := narrow.get(t, pathSession); !strings.Contains(a.body, `"seed":"SU`) {
+	checkPermissions := run(rig.Config(bus.RoleDashboard), rig.Creds(bus.RoleDashboard))
+	checkPermissions.awaitReady(t)
+	if a := checkPermissions.get(t, pathSession); !strings.Contains(a.body, `"seed":"SU`) {
 		t.Errorf("the dashboard's own: %s", a.body)
 	}
 	for _, role := range []bus.Role{bus.RoleGateway, bus.RoleDetector, bus.RoleIngest, bus.RoleProvisioner} {

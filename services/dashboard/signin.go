@@ -15,44 +15,43 @@ import (
 const (
 	// signInCookie holds the proof of a sign-in.
 	signInCookie = "tocsin_session"
-	// signInLife is how long a sign-in lasts.
-	signInLife = 12 * time.Hour
-	// maxSignIns is how many last at once. One more ends the oldest.
+	// signInTTL is how long a sign-in lasts.
+	signInTTL = 12 * time.Hour
+	// maxSignIns is the maximum number of valid sign-ins. One more ends the oldest.
 	maxSignIns = 256
 )
 
-// signIns are the browsers whose people signed in with the token. A cookie holds a
-// random text and nothing of the token, so that who gets to see one can neither learn
-// the token nor use the cookie for longer than signInLife; here is only its hash. They
-// end with the process.
+// signIns are the sign-ins of browsers with the token. A cookie is a random text, so a leaked
+// cookie does not reveal the token, and is useless after signInTTL. Only hashes of cookies
+// are stored, in memory.
 type signIns struct {
 	mu sync.Mutex
-	// ends says by the hash of a cookie's value when its sign-in ends.
-	ends map[[sha256.Size]byte]time.Time
+	// expiries has the end of each sign-in by the hash of its cookie's value.
+	expiries map[[sha256.Size]byte]time.Time
 }
 
-func newSignIns() *signIns { return &signIns{ends: map[[sha256.Size]byte]time.Time{}} }
+func newSignIns() *signIns { return &signIns{expiries: map[[sha256.Size]byte]time.Time{}} }
 
-// begin returns the value of the cookie of a new sign-in.
-func (s *signIns) begin(now time.Time) string {
+// add adds a sign-in and returns the value of its cookie.
+func (s *signIns) add(now time.Time) string {
 	value := rand.Text() + rand.Text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for hash, end := range s.ends {
+	for hash, end := range s.expiries {
 		if !now.Before(end) {
-			delete(s.ends, hash)
+			delete(s.expiries, hash)
 		}
 	}
-	if len(s.ends) >= maxSignIns {
-		delete(s.ends, s.oldest())
+	if len(s.expiries) >= maxSignIns {
+		delete(s.expiries, s.oldest())
 	}
-	s.ends[sha256.Sum256([]byte(value))] = now.Add(signInLife)
+	s.expiries[sha256.Sum256([]byte(value))] = now.Add(signInTTL)
 	return value
 }
 
 func (s *signIns) oldest() (hash [sha256.Size]byte) {
 	var first time.Time
-	for h, end := range s.ends {
+	for h, end := range s.expiries {
 		if first.IsZero() || end.Before(first) {
 			hash, first = h, end
 		}
@@ -60,29 +59,29 @@ func (s *signIns) oldest() (hash [sha256.Size]byte) {
 	return hash
 }
 
-// has reports whether a cookie's value is that of a sign-in that lasts. It is looked up
-// by its hash, so the time that takes says nothing of those that there are.
-func (s *signIns) has(value string, now time.Time) bool {
+// isValid reports whether a cookie's value is that of a valid sign-in. It looks up the hash,
+// so the time that it takes reveals nothing about the stored values.
+func (s *signIns) isValid(value string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	end, ok := s.ends[sha256.Sum256([]byte(value))]
+	end, ok := s.expiries[sha256.Sum256([]byte(value))]
 	return ok && now.Before(end)
 }
 
-// end ends a sign-in.
-func (s *signIns) end(value string) {
+// remove ends a sign-in.
+func (s *signIns) remove(value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.ends, sha256.Sum256([]byte(value)))
+	delete(s.expiries, sha256.Sum256([]byte(value)))
 }
 
-// signedIn reports whether a request has the cookie of a sign-in that lasts.
+// signedIn reports whether a request has the cookie of a valid sign-in.
 func (h *handler) signedIn(r *http.Request) bool {
 	cookie, err := r.Cookie(signInCookie)
-	return err == nil && h.signIns.has(cookie.Value, time.Now())
+	return err == nil && h.signIns.isValid(cookie.Value, time.Now())
 }
 
-// signIn takes the token, and gives a cookie for it.
+// signIn checks the token of a request, and answers with a cookie.
 func (h *handler) signIn(r *http.Request) (httpserve.Answer, error) {
 	var b struct {
 		Token string `json:"token"`
@@ -93,28 +92,28 @@ func (h *handler) signIn(r *http.Request) (httpserve.Answer, error) {
 	token := strings.TrimSpace(b.Token)
 	switch {
 	case h.access.Token == "":
-		return httpserve.Answer{}, httpserve.Refuse(http.StatusConflict, "nobody can sign in here: set TOCSIN_TOKEN and start the dashboard again")
+		return httpserve.Answer{}, httpserve.Refuse(http.StatusConflict, "sign-in is off: set TOCSIN_TOKEN and restart the dashboard")
 	case token == "":
 		return httpserve.Answer{}, httpserve.Refuse(http.StatusUnauthorized, `a token is required: send {"token":"..."} with the value of TOCSIN_TOKEN`)
 	case !httpguard.SameSecret(token, h.access.Token):
 		return httpserve.Answer{}, httpserve.Refuse(http.StatusUnauthorized, httpguard.ErrWrongToken.Error())
 	}
-	return httpserve.OK().With("Set-Cookie", signInCookieOf(r, h.signIns.begin(time.Now()), signInLife)), nil
+	return httpserve.OK().With("Set-Cookie", newSignInCookie(r, h.signIns.add(time.Now()), signInTTL)), nil
 }
 
 // signOut ends the sign-in of a request, if it has one.
 func (h *handler) signOut(r *http.Request) (httpserve.Answer, error) {
 	if cookie, err := r.Cookie(signInCookie); err == nil {
-		h.signIns.end(cookie.Value)
+		h.signIns.remove(cookie.Value)
 	}
-	return httpserve.OK().With("Set-Cookie", signInCookieOf(r, "", -time.Second)), nil
+	return httpserve.OK().With("Set-Cookie", newSignInCookie(r, "", -time.Second)), nil
 }
 
-// signInCookieOf makes the cookie so that no script reads it, and no other site has it
-// sent. Where the page came by TLS, as its Origin shows behind a proxy too, the browser
-// sends it by TLS alone.
-func signInCookieOf(r *http.Request, value string, life time.Duration) string {
-	cookie := http.Cookie{ //nolint:gosec // Secure where the page came by TLS: without it no cookie would be kept
+// newSignInCookie returns the cookie, which scripts can't read and other sites can't have
+// sent. If the page was loaded by TLS, which its Origin shows even behind a proxy, the
+// browser sends it by TLS only.
+func newSignInCookie(r *http.Request, value string, life time.Duration) string {
+	cookie := http.Cookie{ //nolint:gosec // Secure only if the page was loaded by TLS, else browsers would drop the cookie
 		Name: signInCookie, Value: value, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
 	}

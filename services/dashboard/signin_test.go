@@ -11,8 +11,8 @@ import (
 func TestSignInsAreBounded(t *testing.T) {
 	s := newSignIns()
 	now := time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
-	first := s.begin(now)
-	second := s.begin(now.Add(time.Second))
+	first := s.add(now)
+	second := s.add(now.Add(time.Second))
 	if first == second || len(first) < 40 {
 		t.Errorf("cookies %q and %q, want two that nobody guesses", first, second)
 	}
@@ -21,25 +21,25 @@ func TestSignInsAreBounded(t *testing.T) {
 		after time.Duration
 		want  bool
 	}{
-		{first, 0, true}, {first, signInLife - 1, true}, {first, signInLife, false},
-		{second, signInLife, true}, {"", 0, false}, {first + "x", 0, false},
+		{first, 0, true}, {first, signInTTL - 1, true}, {first, signInTTL, false},
+		{second, signInTTL, true}, {"", 0, false}, {first + "x", 0, false},
 	} {
-		if got := s.has(c.value, now.Add(c.after)); got != c.want {
+		if got := s.isValid(c.value, now.Add(c.after)); got != c.want {
 			t.Errorf("%q after %s: %t, want %t", c.value, c.after, got, c.want)
 		}
 	}
-	s.end(second)
-	if s.has(second, now) {
+	s.remove(second)
+	if s.isValid(second, now) {
 		t.Error("a sign-in that was ended lasts")
 	}
 	for i := range maxSignIns {
-		s.begin(now.Add(time.Duration(i+2) * time.Second))
+		s.add(now.Add(time.Duration(i+2) * time.Second))
 	}
-	if len(s.ends) != maxSignIns || s.has(first, now) {
-		t.Errorf("%d sign-ins, the oldest lasts: %t; want %d, and not", len(s.ends), s.has(first, now), maxSignIns)
+	if len(s.expiries) != maxSignIns || s.isValid(first, now) {
+		t.Errorf("%d sign-ins, the oldest lasts: %t; want %d, and not", len(s.expiries), s.isValid(first, now), maxSignIns)
 	}
-	if s.begin(now.Add(signInLife + time.Hour)); len(s.ends) != 1 {
-		t.Errorf("%d sign-ins once the others are over, want 1", len(s.ends))
+	if s.add(now.Add(signInTTL + time.Hour)); len(s.expiries) != 1 {
+		t.Errorf("%d sign-ins once the others are over, want 1", len(s.expiries))
 	}
 }
 

@@ -47,7 +47,7 @@ func droppedEvent(alerts int) []byte {
 // errReaderGone is returned when a reader can't be written to.
 var errReaderGone = errors.New("the reader is gone")
 
-// errSignedOut is returned when a reader may read no more.
+// errSignedOut is returned when the sign-in of a reader has expired.
 var errSignedOut = errors.New("the reader's sign-in has expired")
 
 // stream sends alerts until the reader leaves or the dashboard stops.
@@ -74,7 +74,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.life, cancel)()
-	s := sender{handler: h, may: func() bool { return h.access.CheckRead(r) == nil }, query: q, request: r.Context(), out: http.NewResponseController(w), w: w, joined: time.Now()}
+	s := sender{handler: h, mayRead: func() bool { return h.access.CheckRead(r) == nil }, query: q, request: r.Context(), out: http.NewResponseController(w), w: w, joined: time.Now()}
 	// The request is read, and the answer may take days.
 	if err := s.out.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
@@ -90,9 +90,9 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
 // sender is one stream to one reader.
 type sender struct {
 	*handler
-	// may reports whether the reader may still read: a sign-in expires.
-	may   func() bool
-	query streamquery.Query
+	// mayRead reports whether the reader may still read: a sign-in expires.
+	mayRead func() bool
+	query   streamquery.Query
 	// request ends when the reader has gone.
 	request context.Context
 	out     *http.ResponseController
@@ -112,11 +112,11 @@ func (s *sender) run(ctx context.Context) error {
 	if err := s.awaitLoaded(ctx, tick); err != nil {
 		return err
 	}
-	place, err := s.start(ctx)
+	position, err := s.start(ctx)
 	if err != nil {
 		return err
 	}
-	reader, err := s.join(ctx, place)
+	reader, err := s.join(ctx, position)
 	if err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (s *sender) run(ctx context.Context) error {
 		case <-reader.Wake():
 			err = s.deliver(s.request, reader)
 		case <-tick.C:
-			if !s.may() {
+			if !s.mayRead() {
 				return errSignedOut
 			}
 			err = s.write(ctx, heartbeatComment)
@@ -193,20 +193,20 @@ func (s *sender) resume(ctx context.Context) fanout.Position {
 
 // replay sends the newest alerts that the reader wants, up to a snapshot.
 func (s *sender) replay(ctx context.Context, now *fanout.Snapshot) error {
-	wanted := s.query.Filter.Wanted(now.Events)
+	wanted := s.query.Filter.Select(now.Events)
 	if missing := s.query.Replay - len(wanted); missing > 0 && now.From > 1 {
-		older, err := s.older(ctx, now.From, missing)
+		older, err := s.readOlder(ctx, now.From, missing)
 		if err != nil {
 			return err
 		}
 		slices.Reverse(older)
 		wanted = append(older, wanted...)
 	}
-	return s.events(ctx, wanted[max(len(wanted)-s.query.Replay, 0):])
+	return s.sendEvents(ctx, wanted[max(len(wanted)-s.query.Replay, 0):])
 }
 
-// older reads the newest alerts before a sequence that the reader wants, newest first.
-func (s *sender) older(ctx context.Context, before uint64, limit int) ([]*fanout.Event, error) {
+// readOlder reads the newest alerts before a sequence that the reader wants, newest first.
+func (s *sender) readOlder(ctx context.Context, before uint64, limit int) ([]*fanout.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
 	release, err := s.history.acquire(ctx)
@@ -214,11 +214,11 @@ func (s *sender) older(ctx context.Context, before uint64, limit int) ([]*fanout
 		return nil, err
 	}
 	defer release()
-	first, _, err := s.history.extent(ctx)
+	first, _, err := s.history.streamBounds(ctx)
 	if err != nil || first == 0 {
 		return nil, err
 	}
-	return s.history.back(ctx, before, first, s.query.Filter, limit, maxScanned)
+	return s.history.readBackwards(ctx, before, first, s.query.Filter, limit, maxScanned)
 }
 
 // join joins the hub at a position. Alerts that the hub does not keep are first read from
@@ -229,8 +229,8 @@ func (s *sender) join(ctx context.Context, at fanout.Position) (*fanout.Reader, 
 		switch {
 		case errors.Is(err, fanout.ErrRecreated):
 			at = fanout.Position{Generation: s.hub.Snapshot().Generation}
-		case errors.Is(err, fanout.ErrOlder):
-			if at, err = s.approach(ctx, at); err != nil {
+		case errors.Is(err, fanout.ErrTooOld):
+			if at, err = s.sendUntilBacklog(ctx, at); err != nil {
 				return nil, err
 			}
 		default:
@@ -239,27 +239,29 @@ func (s *sender) join(ctx context.Context, at fanout.Position) (*fanout.Reader, 
 	}
 }
 
-// approach sends the next alerts after a position, up to those that the hub keeps.
-func (s *sender) approach(ctx context.Context, at fanout.Position) (fanout.Position, error) {
+// sendUntilBacklog sends the next alerts after a position, up to those that the hub keeps, and
+// returns the position after them.
+func (s *sender) sendUntilBacklog(ctx context.Context, at fanout.Position) (fanout.Position, error) {
 	now := s.hub.Snapshot()
 	if now.Generation != at.Generation || at.Seq+1 >= now.From {
 		return at, nil // Join decides
 	}
-	events, next, err := s.span(ctx, at.Seq+1, now.From-1)
+	events, next, err := s.readSpan(ctx, at.Seq+1, now.From-1)
 	if err != nil {
 		return at, err
 	}
 	at.Seq = next - 1
-	return at, s.events(ctx, s.query.Filter.Wanted(events))
+	return at, s.sendEvents(ctx, s.query.Filter.Select(events))
 }
 
-func (s *sender) span(ctx context.Context, from, end uint64) ([]*fanout.Event, uint64, error) {
+// readSpan reads the alerts from a sequence up to an end, and returns the next sequence.
+func (s *sender) readSpan(ctx context.Context, from, end uint64) ([]*fanout.Event, uint64, error) {
 	release, err := s.history.acquire(ctx)
 	if err != nil {
 		return nil, from, err
 	}
 	defer release()
-	return s.history.from(ctx, from, end)
+	return s.history.readForwards(ctx, from, end)
 }
 
 // deliver sends everything that the reader can take.
@@ -272,14 +274,14 @@ func (s *sender) deliver(ctx context.Context, reader *fanout.Reader) error {
 		if t.Dropped > 0 {
 			s.buf = append(s.buf, droppedEvent(t.Dropped)...)
 		}
-		if err := s.events(ctx, t.Events); err != nil || !t.More {
+		if err := s.sendEvents(ctx, t.Events); err != nil || !t.More {
 			return err
 		}
 	}
 }
 
-// events sends alerts.
-func (s *sender) events(ctx context.Context, list []*fanout.Event) error {
+// sendEvents sends alerts.
+func (s *sender) sendEvents(ctx context.Context, list []*fanout.Event) error {
 	for _, e := range list {
 		s.buf = append(s.buf, e.Frame...)
 		s.alerts++

@@ -130,7 +130,7 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (at statedir.Run
 		defer server.Close()
 		u.server, join = server, bus.Config{Server: server, Logger: env.Logger}
 		u.runtime.NATSURL, u.runtime.NATSWSURL = server.URL(), server.WSURL()
-		u.browser = dashboard.Browser{URL: server.WSURL, Anywhere: anyHost(c.NATSWSAddr), Key: dashboard.KeyIn(dir)}
+		u.browser = dashboard.Browser{URL: server.WSURL, OnAllAddresses: anyHost(c.NATSWSAddr), Key: dashboard.KeyIn(dir)}
 	}
 	err = u.run(ctx, join)
 	return u.runtime, err

@@ -20,7 +20,7 @@ const (
 // backlog has the newest alerts.
 type backlog struct {
 	bounds Bounds
-	// from is the sequence from which on it has every alert of the stream.
+	// from is the first sequence from which it has every alert of the stream.
 	from   uint64
 	events []*Event
 	bytes  int

@@ -26,7 +26,7 @@ type Event struct {
 	Severity alert.Severity
 }
 
-// Filter selects the alerts that a reader wants. The zero value selects all.
+// Filter selects alerts. The zero value selects all.
 type Filter struct {
 	// Apps and Categories are matched exactly; empty means all.
 	Apps       []string
@@ -35,20 +35,20 @@ type Filter struct {
 	MinRank int
 }
 
-// Wants reports whether an alert passes.
-func (f Filter) Wants(e *Event) bool {
+// Matches reports whether an alert matches.
+func (f Filter) Matches(e *Event) bool {
 	return e.Severity.Rank() >= f.MinRank &&
 		(len(f.Categories) == 0 || slices.Contains(f.Categories, e.Category)) &&
 		(len(f.Apps) == 0 || slices.Contains(f.Apps, e.App))
 }
 
-// Wanted returns the alerts that pass.
-func (f Filter) Wanted(list []*Event) []*Event {
-	var wanted []*Event
+// Select returns the alerts that match.
+func (f Filter) Select(list []*Event) []*Event {
+	var selected []*Event
 	for _, e := range list {
-		if f.Wants(e) {
-			wanted = append(wanted, e)
+		if f.Matches(e) {
+			selected = append(selected, e)
 		}
 	}
-	return wanted
+	return selected
 }

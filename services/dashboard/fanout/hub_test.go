@@ -95,7 +95,7 @@ func TestJoin(t *testing.T) {
 		{"at the end", Position{1, 20}, "", nil},
 		{"behind", Position{1, 17}, "18 19 20", nil},
 		{"at the beginning of what is kept", Position{1, 10}, span(11, 20), nil},
-		{"before that", Position{1, 9}, "", ErrOlder},
+		{"before that", Position{1, 9}, "", ErrTooOld},
 		{"beyond the end", Position{1, 99}, "", nil},
 		{"of another stream", Position{2, 17}, "", ErrRecreated},
 	} {
@@ -175,15 +175,15 @@ func TestRenewed(t *testing.T) {
 func TestTaken(t *testing.T) {
 	large := events(1, 10)
 	for _, e := range large {
-		e.Frame = make([]byte, takenBytes/2-1)
+		e.Frame = make([]byte, maxBatchBytes/2-1)
 	}
 	for name, tt := range map[string]struct {
 		past   []*Event
 		pieces string
 	}{
-		"many":    {events(1, 2*takenEvents+3), "64 64 3"},
+		"many":    {events(1, 2*maxBatchEvents+3), "64 64 3"},
 		"large":   {large, "2 2 2 2 2"},
-		"largest": {[]*Event{{Seq: 1, Frame: make([]byte, 2*takenBytes)}, {Seq: 2, Frame: make([]byte, 2*takenBytes)}}, "1 1"},
+		"largest": {[]*Event{{Seq: 1, Frame: make([]byte, 2*maxBatchBytes)}, {Seq: 2, Frame: make([]byte, 2*maxBatchBytes)}}, "1 1"},
 	} {
 		h, _ := running(t, 1, tt.past)
 		r, err := h.Join(t.Context(), Filter{}, Position{1, 0})
@@ -207,7 +207,7 @@ func TestTaken(t *testing.T) {
 // TestPast: what is kept has bounds, in number and in bytes, and says from where on
 // it is whole. What was handed out stays as it is.
 func TestPast(t *testing.T) {
-	c := newCore(Bounds{DefaultEvents, DefaultBytes})
+	c := newLoopState(Bounds{DefaultEvents, DefaultBytes})
 	c.load(1, nil)
 	c.add(10, events(1, 10))
 	early := c.snapshot()
@@ -300,7 +300,7 @@ func TestReaders(t *testing.T) {
 					f.Apps = []string{"even"}
 				}
 				var err error
-				if r.Reader, err = h.Join(context.Background(), f, Position{1, place}); errors.Is(err, ErrOlder) && place+1 < h.Snapshot().From {
+				if r.Reader, err = h.Join(context.Background(), f, Position{1, place}); errors.Is(err, ErrTooOld) && place+1 < h.Snapshot().From {
 					return
 				}
 				if err != nil {

@@ -2,11 +2,10 @@ package fanout
 
 import "context"
 
-// Bounds of what a reader takes at once, so that a blocked reader holds little memory of its
-// own.
+// Bounds of a batch, so that a blocked reader uses little memory.
 const (
-	takenEvents = 64
-	takenBytes  = 256 << 10
+	maxBatchEvents = 64
+	maxBatchBytes  = 256 << 10
 )
 
 // Reader is one reader of the alerts, for one goroutine. Only the loop accesses published.
@@ -14,7 +13,7 @@ type Reader struct {
 	hub    *Hub
 	filter Filter
 	wake   chan struct{}
-	// published counts the alerts that it wants, since its position when it joined.
+	// published counts the alerts that match its filter, since its first position.
 	published uint64
 	// taken counts those of them that it has taken or missed, up to the position at.
 	taken uint64
@@ -32,21 +31,21 @@ func (r *Reader) notify() {
 // Wake receives when there is something to take.
 func (r *Reader) Wake() <-chan struct{} { return r.wake }
 
-// Taken is the result of Take.
-type Taken struct {
+// Batch is the result of [Reader.Take].
+type Batch struct {
 	// Dropped is how many alerts the reader missed before Events, because it was too slow.
 	Dropped int
 	Events  []*Event
-	// More reports that there is more to take.
+	// More reports whether there is more to take.
 	More bool
 }
 
-// Take returns the next alerts in order, and how many the reader has missed.
-func (r *Reader) Take(ctx context.Context) (t Taken, err error) {
+// Take returns the next alerts in order, and the number of alerts that the reader missed.
+func (r *Reader) Take(ctx context.Context) (t Batch, err error) {
 	snapshot := r.hub.snapshot.Load()
 	if snapshot.Generation != r.at.Generation || r.at.Seq+1 < snapshot.From {
 		var published uint64
-		err := r.hub.do(ctx, func(c *core) { snapshot, published = c.snapshot(), r.published })
+		err := r.hub.do(ctx, func(c *loopState) { snapshot, published = c.snapshot(), r.published })
 		if err != nil {
 			return t, err
 		}
@@ -57,24 +56,24 @@ func (r *Reader) Take(ctx context.Context) (t Taken, err error) {
 	return t, nil
 }
 
-// skip moves to the first alert that is kept, given how many were published, and returns
-// how many wanted alerts are gone.
+// skip moves to the first alert that is kept, and returns how many matching alerts the reader
+// missed. Published is how many matched so far.
 func (r *Reader) skip(snapshot *Snapshot, published uint64) int {
 	r.at = Position{snapshot.Generation, max(snapshot.From, 1) - 1}
-	left := uint64(len(r.filter.Wanted(snapshot.Events)))
+	left := uint64(len(r.filter.Select(snapshot.Events)))
 	lost := published - r.taken - left
 	r.taken += lost
 	return int(lost)
 }
 
-// next returns the next alerts that the reader wants.
+// next returns the next alerts that match the filter.
 func (r *Reader) next(snapshot *Snapshot) (events []*Event, more bool) {
 	bytes := 0
 	for _, e := range after(snapshot.Events, r.at.Seq) {
-		if !r.filter.Wants(e) {
+		if !r.filter.Matches(e) {
 			continue
 		}
-		if len(events) == takenEvents || bytes > 0 && bytes+len(e.Frame) > takenBytes {
+		if len(events) == maxBatchEvents || bytes > 0 && bytes+len(e.Frame) > maxBatchBytes {
 			r.at.Seq = events[len(events)-1].Seq
 			r.taken += uint64(len(events))
 			return events, true

@@ -63,22 +63,22 @@ func (w *world) receive() {
 	}
 	m := w.live[0]
 	w.live = w.live[1:]
-	if w.sequencer.Published(m) {
+	if w.sequencer.AddLive(m) {
 		w.delivered = append(w.delivered, m)
 	}
 }
 
 // read does one round of what the reader does while something is wanted.
 func (w *world) read(lag int) {
-	from, wanted := w.sequencer.Wanted()
+	from, wanted := w.sequencer.NextRead()
 	if !wanted || !w.connected {
 		return
 	}
 	stamps := w.stream().from(from, batch, lag)
-	first, outcome := w.sequencer.Read(stamps, len(stamps) == batch)
+	first, outcome := w.sequencer.AddRead(stamps, len(stamps) == batch)
 	w.delivered = append(w.delivered, stamps[first:]...)
 	if outcome == sequencer.Empty {
-		w.sequencer.ReadEmpty(w.stream().last(lag))
+		w.sequencer.AddEmptyRead(w.stream().last(lag))
 	}
 }
 
@@ -125,7 +125,7 @@ func TestSequencer(t *testing.T) {
 			"receive": func(*rapid.T) { w.receive() },
 			"publish again": func(t *rapid.T) {
 				if n := len(w.stream().ever); n > 0 && w.connected && len(w.live) == 0 && len(w.streams) == 1 {
-					if m := w.stream().ever[rapid.IntRange(0, n-1).Draw(t, "which")]; m.Seq <= w.sequencer.Delivered().Seq && w.sequencer.Published(m) {
+					if m := w.stream().ever[rapid.IntRange(0, n-1).Draw(t, "which")]; m.Seq <= w.sequencer.Delivered().Seq && w.sequencer.AddLive(m) {
 						t.Fatalf("%d is delivered twice", m.Seq)
 					}
 				}
@@ -145,7 +145,7 @@ func TestSequencer(t *testing.T) {
 			"connect": func(*rapid.T) {
 				if !w.connected {
 					w.connected = true
-					w.sequencer.Suspect()
+					w.sequencer.SuspectRecreation()
 				}
 			},
 			"drop": func(t *rapid.T) { // the oldest, as a stream does at its limit
@@ -161,14 +161,14 @@ func TestSequencer(t *testing.T) {
 		})
 		if !w.connected {
 			w.connected = true
-			w.sequencer.Suspect()
+			w.sequencer.SuspectRecreation()
 		}
 		for len(w.live) > 0 {
 			w.receive()
 		}
 		w.sequencer.CheckEnd(w.stream().last(0))
 		for range 1000 {
-			if _, wanted := w.sequencer.Wanted(); !wanted {
+			if _, wanted := w.sequencer.NextRead(); !wanted {
 				break
 			}
 			w.read(0)
@@ -176,7 +176,7 @@ func TestSequencer(t *testing.T) {
 				w.sequencer.Skip()
 			}
 		}
-		if _, wanted := w.sequencer.Wanted(); wanted {
+		if _, wanted := w.sequencer.NextRead(); wanted {
 			t.Fatal("it still wants messages after 1000 reads")
 		}
 		w.check(true)

@@ -1,18 +1,18 @@
 // Package sequencer decides which alert is delivered next, so that each is delivered once
-// and in order, whatever happens on the way: live messages that never arrive, a bus that
-// restarts, a replica that lags behind the others, a stream that was recreated.
+// and in order, even if live messages are lost, the bus restarts, a replica lags or the
+// stream is recreated.
 //
-// It sees only stamps of messages, which tell a stream from another one that starts its
-// sequences again. It knows no bus, no alert and no clock. Its caller reports what is
-// published, reads the stream where [Sequencer.Wanted] says so, and delivers what the
-// methods return.
+// It handles only stamps of messages, by which it distinguishes a stream from a recreated
+// one with the same sequences. It uses no bus and no clock. Its caller passes the live
+// messages, reads the stream from the sequence that [Sequencer.NextRead] returns, and
+// delivers the messages that the methods select.
 package sequencer
 
 import "time"
 
-// remembered is how many of the newest stamps are kept. Whether an older stamp is of the
-// same stream is decided by its time.
-const remembered = 1024
+// recentStamps is how many of the newest stamps are kept. For older ones, the time decides
+// whether a stamp is of the same stream.
+const recentStamps = 1024
 
 // Stamp identifies a stored message: its sequence, and when the bus stored it.
 type Stamp struct {
@@ -20,21 +20,20 @@ type Stamp struct {
 	Time time.Time
 }
 
-func (s Stamp) is(other Stamp) bool { return s.Seq == other.Seq && s.Time.Equal(other.Time) }
+func (s Stamp) equal(other Stamp) bool { return s.Seq == other.Seq && s.Time.Equal(other.Time) }
 
-// Sequencer is how far the alerts were delivered. The zero value has delivered nothing, of
-// a stream that it wants from the beginning.
+// Sequencer tracks which alerts were delivered. The zero value has delivered none.
 type Sequencer struct {
 	delivered Stamp
-	recent    [remembered]Stamp
+	recent    [recentStamps]Stamp
 	// wanted is the newest stamp of the stream, as far as is known.
 	wanted Stamp
-	// suspect reports that the stream may have been recreated and has to be read; unproven
-	// reports the same where there was nothing to read: the next message makes it read.
+	// suspect reports whether the stream may have been recreated, and must be read. unproven
+	// reports the same for a stream that was empty, which is read when a message arrives.
 	suspect, unproven bool
-	// more reports that the last read did not reach the end.
+	// more reports whether the last read did not reach the end of the stream.
 	more bool
-	// missed counts messages that were gone before they could be read.
+	// missed counts the messages that the stream dropped before they could be read.
 	missed uint64
 }
 
@@ -46,17 +45,17 @@ func (q *Sequencer) Start(stamps []Stamp) {
 	}
 }
 
-// Delivered returns the last stamp that was delivered; its sequence is 0 where there is none.
+// Delivered returns the last stamp that was delivered, with sequence 0 if there is none.
 func (q *Sequencer) Delivered() Stamp { return q.delivered }
 
 // Missed returns how many alerts the stream had dropped before they could be read.
 func (q *Sequencer) Missed() uint64 { return q.missed }
 
-// Published takes a message that was published just now, and reports whether to deliver
-// it now. Otherwise it was delivered before, or will be read.
-func (q *Sequencer) Published(s Stamp) (deliver bool) {
+// AddLive adds a live message, and reports whether to deliver it now. If not, it was delivered
+// before, or will be read from the stream.
+func (q *Sequencer) AddLive(s Stamp) (deliver bool) {
 	switch {
-	case s.Seq == q.delivered.Seq+1 && !q.reading() && !q.unproven:
+	case s.Seq == q.delivered.Seq+1 && !q.mustRead() && !q.unproven:
 		q.deliver(s)
 		return true
 	case s.Seq > q.delivered.Seq:
@@ -67,12 +66,13 @@ func (q *Sequencer) Published(s Stamp) (deliver bool) {
 	return false
 }
 
-// Suspect notes that the stream may have been recreated, because the connection was lost.
-// What was wanted may be of the old stream; if it is not, the next check finds it.
-func (q *Sequencer) Suspect() { q.suspect, q.wanted = true, Stamp{} }
+// SuspectRecreation notes that the stream may have been recreated, because the connection was
+// lost. It forgets the wanted stamp, which may be of the old stream; if not, the next
+// CheckEnd finds it.
+func (q *Sequencer) SuspectRecreation() { q.suspect, q.wanted = true, Stamp{} }
 
-// CheckEnd takes the newest message of the stream, if it has one, as a regular check finds
-// it: live messages may have been lost.
+// CheckEnd compares the newest message of the stream, if it has one, with what was delivered,
+// because live messages may have been lost.
 func (q *Sequencer) CheckEnd(newest Stamp, found bool) {
 	switch {
 	case !found:
@@ -83,13 +83,13 @@ func (q *Sequencer) CheckEnd(newest Stamp, found bool) {
 	}
 }
 
-// Wanted returns the sequence from which the stream has to be read, or false if it need
-// not be read.
-func (q *Sequencer) Wanted() (from uint64, wanted bool) {
-	return max(q.delivered.Seq, 1), q.reading()
+// NextRead returns the sequence from which the stream must be read, or false if it need not
+// be read.
+func (q *Sequencer) NextRead() (from uint64, wanted bool) {
+	return max(q.delivered.Seq, 1), q.mustRead()
 }
 
-func (q *Sequencer) reading() bool {
+func (q *Sequencer) mustRead() bool {
 	return q.suspect || q.more || q.wanted.Seq > q.delivered.Seq
 }
 
@@ -98,27 +98,28 @@ type Outcome int
 
 // The outcomes.
 const (
-	// Continue: Wanted returns whether to read on.
+	// Continue: NextRead returns whether to read on.
 	Continue Outcome = iota
-	// Empty: nothing was there. The caller asks for the newest message and passes it to
-	// ReadEmpty.
+	// Empty: the read found nothing. The caller gets the newest message and passes it to
+	// AddEmptyRead.
 	Empty
-	// Recreated: it is another stream, which is delivered from its beginning. What was
-	// read is not delivered; Wanted returns what to read.
+	// Recreated: the stream was recreated, and is delivered from its beginning. The messages
+	// that were read are not delivered; NextRead returns what to read.
 	Recreated
-	// Lagging: the replica that answered lags behind. The caller tries again or, after
-	// some time, calls Skip.
+	// Lagging: the replica that answered lags. The caller reads again or, after some time,
+	// calls Skip.
 	Lagging
 )
 
-// Read takes what the stream holds from the sequence of Wanted on, oldest first. Full
-// reports that there may be more. The messages from index deliver on are to be delivered.
-func (q *Sequencer) Read(stamps []Stamp, full bool) (deliver int, o Outcome) {
+// AddRead adds the messages that a read from the sequence of NextRead returned, oldest first.
+// Full reports whether there may be more. The caller delivers the messages from index
+// deliver on.
+func (q *Sequencer) AddRead(stamps []Stamp, full bool) (deliver int, o Outcome) {
 	if len(stamps) == 0 {
 		return 0, Empty
 	}
 	switch first := stamps[0]; {
-	case first.is(q.delivered):
+	case first.equal(q.delivered):
 		deliver = 1
 	case first.Seq == q.delivered.Seq:
 		q.restart()
@@ -136,9 +137,9 @@ func (q *Sequencer) Read(stamps []Stamp, full bool) (deliver int, o Outcome) {
 	return deliver, Continue
 }
 
-// ReadEmpty takes the newest message of a stream, if it has one, after a read that found
-// nothing.
-func (q *Sequencer) ReadEmpty(newest Stamp, found bool) Outcome {
+// AddEmptyRead adds a read that returned nothing, with the newest message of the stream, if it
+// has one.
+func (q *Sequencer) AddEmptyRead(newest Stamp, found bool) Outcome {
 	switch {
 	case !found:
 		q.unproven = q.unproven || q.suspect
@@ -157,7 +158,7 @@ func (q *Sequencer) ReadEmpty(newest Stamp, found bool) Outcome {
 	return Continue
 }
 
-// Skip marks what is wanted as missed: it is gone, as after a purge.
+// Skip counts the wanted messages as missed, as after a purge.
 func (q *Sequencer) Skip() {
 	if q.wanted.Seq <= q.delivered.Seq {
 		return
@@ -174,17 +175,17 @@ func (q *Sequencer) want(s Stamp) {
 
 func (q *Sequencer) deliver(s Stamp) {
 	q.delivered = s
-	q.recent[s.Seq%remembered] = s
+	q.recent[s.Seq%recentStamps] = s
 }
 
 // sameStream reports whether a stamp at or before the last delivered one is of the same
 // stream, as far as is known.
 func (q *Sequencer) sameStream(s Stamp) bool {
-	if known := q.recent[s.Seq%remembered]; known.Seq == s.Seq {
-		return known.is(s)
+	if known := q.recent[s.Seq%recentStamps]; known.Seq == s.Seq {
+		return known.equal(s)
 	}
 	return !s.Time.After(q.delivered.Time)
 }
 
-// restart starts with another stream.
+// restart starts again with a recreated stream.
 func (q *Sequencer) restart() { *q = Sequencer{missed: q.missed, more: true} }

@@ -41,15 +41,15 @@ func TestPublished(t *testing.T) {
 		{"an old one again", 5, at(noon, 2), false, false},
 		{"an old one that is forgotten", 5000, at(noon, 2), false, false},
 		{"another stream, further back", 5, at(later, 1), false, true},
-		{"another stream, further back than is remembered", 5000, at(later, 1), false, true},
+		{"another stream, from before the kept stamps", 5000, at(later, 1), false, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var q sequencer.Sequencer
 			q.Start(span(noon, 1, tt.delivered))
-			if got := q.Published(tt.published); got != tt.deliver {
+			if got := q.AddLive(tt.published); got != tt.deliver {
 				t.Errorf("Published = %t, want %t", got, tt.deliver)
 			}
-			if from, want := q.Wanted(); want != tt.want || want && from != max(tt.delivered, 1) {
+			if from, want := q.NextRead(); want != tt.want || want && from != max(tt.delivered, 1) {
 				t.Errorf("Wanted = %d, %t, want %d, %t", from, want, max(tt.delivered, 1), tt.want)
 			}
 		})
@@ -87,18 +87,18 @@ func TestRead(t *testing.T) {
 			var q sequencer.Sequencer
 			q.Start(span(noon, 1, tt.delivered))
 			if tt.published > 0 {
-				q.Published(at(noon, tt.published))
+				q.AddLive(at(noon, tt.published))
 			} else {
-				q.Suspect()
+				q.SuspectRecreation()
 			}
-			first, outcome := q.Read(tt.read, tt.full)
+			first, outcome := q.AddRead(tt.read, tt.full)
 			if outcome != tt.outcome {
 				t.Errorf("outcome = %d, want %d", outcome, tt.outcome)
 			}
 			if got := tt.read[first:]; !slices.Equal(got, tt.deliver) {
 				t.Errorf("delivers %v, want %v", got, tt.deliver)
 			}
-			if _, got := q.Wanted(); got != tt.want {
+			if _, got := q.NextRead(); got != tt.want {
 				t.Errorf("Wanted = %t, want %t", got, tt.want)
 			}
 			if got := q.Delivered().Seq; got != tt.end {
@@ -136,15 +136,15 @@ func TestReadEmpty(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var q sequencer.Sequencer
 			q.Start(span(noon, 1, tt.delivered))
-			q.Suspect()
+			q.SuspectRecreation()
 			if tt.published > 0 {
-				q.Published(at(noon, tt.published))
+				q.AddLive(at(noon, tt.published))
 			}
-			q.Read(nil, false)
-			if outcome := q.ReadEmpty(tt.newest, tt.found); outcome != tt.outcome {
+			q.AddRead(nil, false)
+			if outcome := q.AddEmptyRead(tt.newest, tt.found); outcome != tt.outcome {
 				t.Errorf("outcome = %d, want %d", outcome, tt.outcome)
 			}
-			if _, got := q.Wanted(); got != tt.want {
+			if _, got := q.NextRead(); got != tt.want {
 				t.Errorf("Wanted = %t, want %t", got, tt.want)
 			}
 		})
@@ -170,7 +170,7 @@ func TestCheckEnd(t *testing.T) {
 		var q sequencer.Sequencer
 		q.Start(span(noon, 1, 5))
 		q.CheckEnd(tt.newest, tt.found)
-		if _, got := q.Wanted(); got != tt.want {
+		if _, got := q.NextRead(); got != tt.want {
 			t.Errorf("%s: Wanted = %t, want %t", tt.name, got, tt.want)
 		}
 	}
@@ -181,12 +181,12 @@ func TestSkip(t *testing.T) {
 	var q sequencer.Sequencer
 	q.Start(span(noon, 1, 5))
 	q.Skip() // nothing is wanted
-	q.Published(at(noon, 8))
+	q.AddLive(at(noon, 8))
 	q.Skip()
-	if _, want := q.Wanted(); want || q.Missed() != 3 {
+	if _, want := q.NextRead(); want || q.Missed() != 3 {
 		t.Errorf("Wanted = %t, Missed = %d, want false, 3", want, q.Missed())
 	}
-	if !q.Published(at(noon, 9)) {
+	if !q.AddLive(at(noon, 9)) {
 		t.Error("the next is not delivered")
 	}
 }
@@ -197,30 +197,30 @@ func TestRecreated(t *testing.T) {
 	later := noon.Add(24 * time.Hour)
 	var q sequencer.Sequencer
 	q.Start(span(noon, 1, 500))
-	q.Published(at(noon, 510))
-	q.Suspect()
+	q.AddLive(at(noon, 510))
+	q.SuspectRecreation()
 	var delivered []string
 	note := func(stamps []sequencer.Stamp) {
 		for _, m := range stamps {
 			delivered = append(delivered, fmt.Sprint(m.Seq))
 		}
 	}
-	if q.Published(at(later, 3)) {
+	if q.AddLive(at(later, 3)) {
 		t.Fatal("delivered before the stream was read")
 	}
-	if _, o := q.Read(nil, false); o != sequencer.Empty {
+	if _, o := q.AddRead(nil, false); o != sequencer.Empty {
 		t.Fatalf("outcome = %d", o)
 	}
-	if o := q.ReadEmpty(at(later, 3), true); o != sequencer.Recreated {
+	if o := q.AddEmptyRead(at(later, 3), true); o != sequencer.Recreated {
 		t.Fatalf("outcome = %d", o)
 	}
-	if from, want := q.Wanted(); !want || from != 1 {
+	if from, want := q.NextRead(); !want || from != 1 {
 		t.Fatalf("Wanted = %d, %t, want 1, true", from, want)
 	}
 	read := span(later, 1, 3)
-	first, o := q.Read(read, false)
+	first, o := q.AddRead(read, false)
 	note(read[first:])
-	if o != sequencer.Continue || q.Published(at(later, 3)) || !q.Published(at(later, 4)) || fmt.Sprint(delivered) != "[1 2 3]" {
+	if o != sequencer.Continue || q.AddLive(at(later, 3)) || !q.AddLive(at(later, 4)) || fmt.Sprint(delivered) != "[1 2 3]" {
 		t.Errorf("outcome = %d, delivered = %v, want %d, [1 2 3] and then only 4", o, delivered, sequencer.Continue)
 	}
 }

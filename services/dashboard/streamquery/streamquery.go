@@ -1,4 +1,4 @@
-// Package streamquery reads what a reader of /events/stream asks for. It is pure.
+// Package streamquery parses the parameters of a request for /events/stream.
 package streamquery
 
 import (
@@ -15,27 +15,26 @@ import (
 )
 
 const (
-	// MaxReplay is how many alerts of the past a reader can ask for.
+	// MaxReplay is the maximum number of past alerts that a reader can request.
 	MaxReplay = 1000
-	// maxValues is how many values a filter may have.
+	// maxValues is the maximum number of values of one parameter.
 	maxValues = 32
-	// maxApp is how long an app's name may be, in bytes.
+	// maxApp is the maximum length of an app's name, in bytes.
 	maxApp = silence.MaxApp
 )
 
-// Query is what a reader asks for.
+// Query is a parsed request.
 type Query struct {
 	Filter fanout.Filter
-	// Replay is how many alerts of the past come first. It has no meaning beside
-	// Resume.
+	// Replay is the number of past alerts to send first. It is ignored with Resume.
 	Replay int
-	// Resume says that the reader has all up to Last, and wants what comes after.
+	// Resume reports whether to start after the alert with the sequence Last.
 	Resume bool
 	Last   uint64
 }
 
-// Parse reads what a request asks for. Its error names the parameter and what is
-// allowed. Parameters that it doesn't know it ignores.
+// Parse parses a request. Its error names the parameter and the allowed values. Unknown
+// parameters are ignored.
 func Parse(r *http.Request) (Query, error) {
 	var q Query
 	values, err := url.ParseQuery(r.URL.RawQuery)
@@ -50,8 +49,8 @@ func Parse(r *http.Request) (Query, error) {
 			return q, fmt.Errorf("replay must be between 0 and %d", MaxReplay)
 		}
 	}
-	// A browser that comes back says in the header where it is now, and in the URL
-	// still where it began.
+	// The header wins: when a browser reconnects, it has the current position, and the URL
+	// still has the first one.
 	for _, text := range []string{r.Header.Get("Last-Event-ID"), values.Get("last_event_id")} {
 		if text == "" {
 			continue
@@ -86,7 +85,7 @@ func filter(values url.Values) (f fanout.Filter, err error) {
 		if rank == 0 {
 			return f, fmt.Errorf("severity must be one of %v", alert.Severities())
 		}
-		if f.MinRank == 0 || rank < f.MinRank { // of several the least
+		if f.MinRank == 0 || rank < f.MinRank { // the lowest of several
 			f.MinRank = rank
 		}
 	}
@@ -101,7 +100,7 @@ func filter(values url.Values) (f fanout.Filter, err error) {
 	return f, nil
 }
 
-// list are the values of a parameter, which may be repeated, or separated by commas.
+// list returns the values of a parameter, which may be repeated or separated by commas.
 func list(values url.Values, name string) ([]string, error) {
 	var all []string
 	for _, text := range values[name] {

@@ -1,8 +1,8 @@
 // Package web holds the dashboard's page and serves its files.
 //
-// Its sources are the TypeScript beside it; the binary embeds what make page builds of
-// them, if it was run. The package does not check Host and Origin, and sets no content
-// security policy: its caller does.
+// Its sources are the TypeScript files in src. The binary embeds the files that make page
+// builds of them, if it was run. The caller must check Host and Origin, and set the content
+// security policy.
 package web
 
 import (
@@ -23,8 +23,8 @@ var dist embed.FS
 
 const (
 	index = "/index.html"
-	// hashed is the folder of the files whose names contain a hash of their content.
-	hashed = "/assets/"
+	// hashedDir is the folder of the files whose names contain a hash of their content.
+	hashedDir = "/assets/"
 )
 
 // Page is the page with all of its files, by their paths.
@@ -39,17 +39,18 @@ func Built() bool {
 	return err == nil
 }
 
-// New prepares the page that is in the binary, or one that says how to get it.
+// New returns the page that is embedded in the binary, or else a placeholder that explains
+// how to get it.
 func New() (*Page, error) {
 	built, err := fs.Sub(dist, "dist")
 	if err != nil {
 		return nil, err
 	}
-	return prepare(built)
+	return newPage(built)
 }
 
-// prepare makes a page of the files in a folder.
-func prepare(built fs.FS) (*Page, error) {
+// newPage makes a page of the files in a folder.
+func newPage(built fs.FS) (*Page, error) {
 	p := &Page{files: map[string]http.Handler{}}
 	err := fs.WalkDir(built, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || name == "README.md" || strings.HasPrefix(path.Base(name), ".") {
@@ -59,14 +60,14 @@ func prepare(built fs.FS) (*Page, error) {
 		if err != nil {
 			return err
 		}
-		p.files["/"+name] = withCacheControl(cacheControl("/"+name), static.New(media(name), content))
+		p.files["/"+name] = withCacheControl(cacheControl("/"+name), static.New(contentType(name), content))
 		return nil
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if p.files[index] == nil {
-		p.files = map[string]http.Handler{"/": withCacheControl("no-store", static.New(media(index), []byte(missing)))}
+		p.files = map[string]http.Handler{"/": withCacheControl("no-store", static.New(contentType(index), []byte(placeholder)))}
 		return p, nil
 	}
 	p.built = true
@@ -75,8 +76,7 @@ func prepare(built fs.FS) (*Page, error) {
 	return p, nil
 }
 
-// Built reports whether the page is that of the binary, and not the one that says how to
-// get it.
+// Built reports whether the page is the embedded one, and not the placeholder.
 func (p *Page) Built() bool { return p.built }
 
 // Find returns the handler of a path, for GET and HEAD, or nil.
@@ -88,7 +88,7 @@ func (p *Page) Paths() []string { return slices.Sorted(maps.Keys(p.files)) }
 // cacheControl returns how long a browser may keep a file. A file with a hash in its name
 // never changes; the others may change with the next version.
 func cacheControl(file string) string {
-	if strings.HasPrefix(file, hashed) {
+	if strings.HasPrefix(file, hashedDir) {
 		return "public, max-age=31536000, immutable"
 	}
 	return "no-cache"
@@ -101,8 +101,8 @@ func withCacheControl(value string, file http.Handler) http.Handler {
 	})
 }
 
-// media returns the content type of a file by its name, the same on every machine.
-func media(name string) string {
+// contentType returns the content type of a file by its name, the same on every machine.
+func contentType(name string) string {
 	switch path.Ext(name) {
 	case ".html":
 		return "text/html; charset=utf-8"
@@ -125,8 +125,9 @@ func media(name string) string {
 	}
 }
 
-// missing is the page of a binary without the page. It needs no script and no style.
-const missing = `<!doctype html>
+// placeholder is the page of a binary that was built without the page. It needs no script
+// and no style.
+const placeholder = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">

@@ -9,7 +9,7 @@ import (
 )
 
 func TestPage(t *testing.T) {
-	p, err := prepare(fstest.MapFS{
+	p, err := newPage(fstest.MapFS{
 		"index.html":            {Data: []byte("<!doctype html><script src=/assets/index-abc.js></script>")},
 		"assets/index-abc.js":   {Data: []byte(strings.Repeat("render();", 100))},
 		"assets/index-abc.css":  {Data: []byte("a{}")},
@@ -48,7 +48,7 @@ func TestPage(t *testing.T) {
 // TestWithout: a binary that was built without Node says how to get the page, and
 // needs nothing for it that the policy of a page forbids.
 func TestWithout(t *testing.T) {
-	p, err := prepare(fstest.MapFS{"README.md": {Data: []byte("not served")}})
+	p, err := newPage(fstest.MapFS{"README.md": {Data: []byte("not served")}})
 	if err != nil {
 		t.Fatal(err)
 	}
