@@ -72,7 +72,7 @@ type deleteRequest struct {
 // request sends a request and returns its answer, or at once an error that wraps
 // ErrDenied where the role may not publish to subject.
 func (s *Session) request(ctx context.Context, subject string, data []byte) (m *nats.Msg, err error) {
-	err = s.allowed(ctx, subject, func(ctx context.Context) error {
+	err = s.failOnDenial(ctx, subject, func(ctx context.Context) error {
 		m, err = s.NC.RequestWithContext(ctx, subject, data)
 		return err
 	})

@@ -25,8 +25,8 @@ type denials struct {
 	mu sync.Mutex
 	// waiting has the cancel functions of pending requests, by subject.
 	waiting map[string]map[*context.CancelCauseFunc]struct{}
-	// deaf is why no answer can arrive at all, or nil.
-	deaf error
+	// inboxDenied is why no answer can arrive at all, or nil.
+	inboxDenied error
 }
 
 // watch returns a context that ends when a publish to subject is denied.
@@ -34,8 +34,8 @@ func (d *denials) watch(ctx context.Context, subject string) (context.Context, f
 	ctx, cancel := context.WithCancelCause(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.deaf != nil {
-		cancel(d.deaf)
+	if d.inboxDenied != nil {
+		cancel(d.inboxDenied)
 	}
 	if d.waiting == nil {
 		d.waiting = map[string]map[*context.CancelCauseFunc]struct{}{}
@@ -69,18 +69,18 @@ func (d *denials) report(err error) bool {
 	defer d.mu.Unlock()
 	if strings.EqualFold(m[1], "subscription") {
 		if strings.HasPrefix(m[2], d.inbox+".") {
-			d.deaf = fmt.Errorf("%w: its credentials are those of another role: check TOCSIN_NATS_CREDS: subscribe to %s", ErrDenied, m[2])
+			d.inboxDenied = fmt.Errorf("%w: its credentials are those of another role: check TOCSIN_NATS_CREDS: subscribe to %s", ErrDenied, m[2])
 			for _, requests := range d.waiting {
-				end(requests, d.deaf)
+				cancelAll(requests, d.inboxDenied)
 			}
 		}
 		return false
 	}
-	end(d.waiting[m[2]], fmt.Errorf("%w: publish to %s", ErrDenied, m[2]))
+	cancelAll(d.waiting[m[2]], fmt.Errorf("%w: publish to %s", ErrDenied, m[2]))
 	return len(d.waiting[m[2]]) > 0
 }
 
-func end(requests map[*context.CancelCauseFunc]struct{}, why error) {
+func cancelAll(requests map[*context.CancelCauseFunc]struct{}, why error) {
 	for cancel := range requests {
 		(*cancel)(why)
 	}
@@ -91,19 +91,19 @@ func end(requests map[*context.CancelCauseFunc]struct{}, why error) {
 func (d *denials) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.deaf = nil
+	d.inboxDenied = nil
 }
 
-// why returns why no request can be answered, or nil.
-func (d *denials) why() error {
+// err returns why no request can be answered, or nil.
+func (d *denials) err() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.deaf
+	return d.inboxDenied
 }
 
-// allowed runs a request that is published to subject. Where the role may not do that, the
+// failOnDenial runs a request that is published to subject. Where the role may not do that, the
 // error wraps [ErrDenied], at once.
-func (s *Session) allowed(ctx context.Context, subject string, do func(context.Context) error) error {
+func (s *Session) failOnDenial(ctx context.Context, subject string, do func(context.Context) error) error {
 	ctx, done := s.denials.watch(ctx, subject)
 	defer done()
 	err := do(ctx)

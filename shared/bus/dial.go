@@ -29,13 +29,13 @@ type stateDirDialer struct {
 	log     *slog.Logger
 	// conn is set once nats.Connect has returned.
 	conn atomic.Pointer[nats.Conn]
-	key  *lateKey
-	// why is why the key can't be used, or nil.
-	why atomic.Pointer[error]
-	// last is the reason of the last failure, times how often it came in a row. The client's
+	key  *renewableKey
+	// keyErr is why the key can't be used, or nil.
+	keyErr atomic.Pointer[error]
+	// lastReason is the reason of the last failure, repeats how often it came in a row. The client's
 	// callbacks own them.
-	last  string
-	times int
+	lastReason string
+	repeats    int
 }
 
 // warnAfter is how often in a row a reason must come to be logged. A caller that gives up
@@ -43,7 +43,7 @@ type stateDirDialer struct {
 const warnAfter = 3
 
 func newStateDirDialer(dir statedir.Dir, role Role, timeout time.Duration, log *slog.Logger) *stateDirDialer {
-	d := &stateDirDialer{dir: dir, role: role, timeout: timeout, log: log, key: &lateKey{}}
+	d := &stateDirDialer{dir: dir, role: role, timeout: timeout, log: log, key: &renewableKey{}}
 	if pair, err := ReadKey(dir, role, log); err == nil {
 		_ = d.key.set(pair) // Dial reports what is wrong with it
 	}
@@ -54,11 +54,11 @@ func newStateDirDialer(dir statedir.Dir, role Role, timeout time.Duration, log *
 func (d *stateDirDialer) Dial(network, _ string) (net.Conn, error) {
 	r, err := d.dir.Running()
 	if err != nil {
-		d.why.Store(nil)
+		d.keyErr.Store(nil)
 		return nil, err
 	}
 	err = d.renewKey()
-	d.why.Store(&err)
+	d.keyErr.Store(&err)
 	if err != nil {
 		return nil, err
 	}
@@ -97,16 +97,16 @@ func (d *stateDirDialer) renewKey() error {
 	return nil
 }
 
-// refused returns why the key could not be used at the last attempt, or nil.
-func (d *stateDirDialer) refused() error {
-	if err := d.why.Load(); err != nil && errors.Is(*err, ErrKey) {
+// keyError returns why the key could not be used at the last attempt, or nil.
+func (d *stateDirDialer) keyError() error {
+	if err := d.keyErr.Load(); err != nil && errors.Is(*err, ErrKey) {
 		return *err
 	}
 	return nil
 }
 
-// unknown returns the error for a key that the bus refused.
-func (d *stateDirDialer) unknown() error {
+// unknownKey returns the error for a key that the bus refused.
+func (d *stateDirDialer) unknownKey() error {
 	return fmt.Errorf("%w: the bus does not know the one in %s: restart tocsin up", ErrKey, d.file())
 }
 
@@ -119,23 +119,23 @@ func (d *stateDirDialer) warn(_ *nats.Conn, err error) {
 	case errors.Is(err, ErrKey):
 		text = err.Error()
 	case errors.Is(err, nats.ErrAuthorization):
-		text = d.unknown().Error()
+		text = d.unknownKey().Error()
 	}
-	if text != d.last {
-		d.last, d.times = text, 0
+	if text != d.lastReason {
+		d.lastReason, d.repeats = text, 0
 	}
-	if d.times++; d.times == warnAfter && text != "" {
+	if d.repeats++; d.repeats == warnAfter && text != "" {
 		d.log.Warn("cannot connect to the bus", "error", text)
 	}
 }
 
-// lateKey is a key that may change from one attempt to the next. The client's lock guards it.
-type lateKey struct {
+// renewableKey is a key that may change from one attempt to the next. The client's lock guards it.
+type renewableKey struct {
 	pair   nkeys.KeyPair
 	public string
 }
 
-func (k *lateKey) set(pair nkeys.KeyPair) error {
+func (k *renewableKey) set(pair nkeys.KeyPair) error {
 	public, err := pair.PublicKey()
 	if err != nil {
 		return fmt.Errorf("%w: read its public part: %w", ErrKey, err)
@@ -144,7 +144,7 @@ func (k *lateKey) set(pair nkeys.KeyPair) error {
 	return nil
 }
 
-func (k *lateKey) option() nats.Option {
+func (k *renewableKey) option() nats.Option {
 	return nats.Nkey(k.public, func(nonce []byte) ([]byte, error) {
 		if k.pair == nil {
 			return nil, ErrKey

@@ -56,7 +56,7 @@ func keyPrefix(bucket string) string { return "$KV." + bucket + "." }
 // Get reads the document, in one round trip. It is no error when the document does not
 // exist. In a cluster a replica may answer that does not have the newest revision yet.
 func (d Document) Get(ctx context.Context) (Entry, error) {
-	if err := d.session.usable(); err != nil {
+	if err := d.session.checkUsable(); err != nil {
 		return Entry{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -135,11 +135,11 @@ func (d Document) Delete(ctx context.Context, revision uint64) error {
 }
 
 func (d Document) publish(ctx context.Context, m *nats.Msg, revision uint64) (uint64, error) {
-	if err := d.session.usable(); err != nil {
+	if err := d.session.checkUsable(); err != nil {
 		return 0, err
 	}
 	var ack *jetstream.PubAck
-	err := d.session.allowed(ctx, m.Subject, func(ctx context.Context) (err error) {
+	err := d.session.failOnDenial(ctx, m.Subject, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		ack, err = d.session.JS.PublishMsg(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision))

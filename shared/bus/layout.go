@@ -76,13 +76,13 @@ const allUnsplit = telemetryPrefix + "*.*"
 
 // partitioned returns how the server appends the partition to a subject: by the hash of the
 // app, so that all events of one app are in one partition, in order.
-func partitioned(of int) *jetstream.SubjectTransformConfig {
-	if of <= 1 {
+func partitioned(partitions int) *jetstream.SubjectTransformConfig {
+	if partitions <= 1 {
 		return nil
 	}
 	return &jetstream.SubjectTransformConfig{
 		Source:      allUnsplit,
-		Destination: fmt.Sprintf(telemetryPrefix+"{{wildcard(1)}}.{{wildcard(2)}}.{{partition(%d,1)}}", of),
+		Destination: fmt.Sprintf(telemetryPrefix+"{{wildcard(1)}}.{{wildcard(2)}}.{{partition(%d,1)}}", partitions),
 	}
 }
 
@@ -106,19 +106,19 @@ func partitionsOf(t *jetstream.SubjectTransformConfig) (int, error) {
 // Partitions returns how many partitions TELEMETRY has. The errors are those of
 // [Session.Check], or wrap [ErrIncompatible].
 func (s *Session) Partitions(ctx context.Context) (int, error) {
-	if err := s.usable(); err != nil {
+	if err := s.checkUsable(); err != nil {
 		return 0, err
 	}
 	var stream jetstream.Stream
-	err := s.allowed(ctx, apiInfo+StreamTelemetry, func(ctx context.Context) (err error) {
+	err := s.failOnDenial(ctx, apiInfo+StreamTelemetry, func(ctx context.Context) (err error) {
 		stream, err = s.stream(ctx, StreamTelemetry)
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return 0, missing(StreamTelemetry)
+		return 0, missingStream(StreamTelemetry)
 	}
 	if err != nil {
-		return 0, wrapStream("look at", StreamTelemetry, err)
+		return 0, wrapStream("check", StreamTelemetry, err)
 	}
 	return partitionsOf(stream.CachedInfo().Config.SubjectTransform)
 }

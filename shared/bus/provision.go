@@ -72,7 +72,7 @@ func Plan(ctx context.Context, c *Session, layout Layout) ([]Change, error) {
 	if err := layout.Validate(); err != nil {
 		return nil, err
 	}
-	if err := c.usable(); err != nil {
+	if err := c.checkUsable(); err != nil {
 		return nil, err
 	}
 	var changes []Change
@@ -92,7 +92,7 @@ func Plan(ctx context.Context, c *Session, layout Layout) ([]Change, error) {
 func plan(ctx context.Context, c *Session, want jetstream.StreamConfig, partitions int) (Change, error) {
 	change := Change{Stream: want.Name, wanted: want, next: want}
 	var s jetstream.Stream
-	err := c.allowed(ctx, apiInfo+want.Name, func(ctx context.Context) (err error) {
+	err := c.failOnDenial(ctx, apiInfo+want.Name, func(ctx context.Context) (err error) {
 		s, err = c.stream(ctx, want.Name)
 		return err
 	})
@@ -132,7 +132,7 @@ func (ch Change) apply(ctx context.Context, c *Session, log *slog.Logger) error 
 	if ch.create {
 		doing, api, do, level = "create", apiCreate, c.JS.CreateStream, slog.LevelDebug
 	}
-	err := c.allowed(ctx, api+ch.Stream, func(ctx context.Context) error {
+	err := c.failOnDenial(ctx, api+ch.Stream, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
 		_, err := do(ctx, ch.next)

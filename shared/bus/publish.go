@@ -45,7 +45,7 @@ func NewPublisher(c *Session, window int) (*Publisher, error) {
 // [ErrRefused], or the cause of ctx. After an error any of the messages may be stored: to
 // publish them again without duplicates, give them a Nats-Msg-Id.
 func (p *Publisher) Publish(ctx context.Context, msgs ...*nats.Msg) (last uint64, err error) {
-	if err := p.c.usable(); err != nil {
+	if err := p.c.checkUsable(); err != nil {
 		return 0, err
 	}
 	acks := make([]jetstream.PubAckFuture, 0, len(msgs))
@@ -74,7 +74,7 @@ type Sent struct{ f jetstream.PubAckFuture }
 // are stored in the order in which they were sent, but for those that are sent again. The
 // errors are those of [Publisher.Publish].
 func (p *Publisher) Send(m *nats.Msg) (Sent, error) {
-	if err := p.c.usable(); err != nil {
+	if err := p.c.checkUsable(); err != nil {
 		return Sent{}, err
 	}
 	f, err := p.send(m)

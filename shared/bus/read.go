@@ -38,11 +38,11 @@ func (st State) End() Position { return Position{Seq: st.Last, Created: st.Creat
 
 // State asks what a stream holds, within 2 s. The dashboard's role may not.
 func (s *Session) State(ctx context.Context, stream string) (State, error) {
-	if err := s.usable(); err != nil {
+	if err := s.checkUsable(); err != nil {
 		return State{}, err
 	}
 	var info *jetstream.StreamInfo
-	err := s.allowed(ctx, apiInfo+stream, func(ctx context.Context) error {
+	err := s.failOnDenial(ctx, apiInfo+stream, func(ctx context.Context) error {
 		found, err := s.stream(ctx, stream)
 		if err == nil {
 			info = found.CachedInfo()
@@ -50,7 +50,7 @@ func (s *Session) State(ctx context.Context, stream string) (State, error) {
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return State{}, missing(stream)
+		return State{}, missingStream(stream)
 	}
 	if err != nil {
 		return State{}, fmt.Errorf("check stream %s: %w", stream, err)
@@ -74,7 +74,7 @@ func (s *Session) stream(ctx context.Context, name string) (jetstream.Stream, er
 // cluster a replica may answer that does not have the newest messages yet; it never lacks
 // an older one. A bus that does not answer is waited for until ctx ends.
 func (s *Session) Read(ctx context.Context, stream string, from uint64, limit int) ([]Message, error) {
-	if err := s.usable(); err != nil {
+	if err := s.checkUsable(); err != nil {
 		return nil, err
 	}
 	request, err := encode(getRequest{Seq: max(from, 1), Batch: limit, MaxBytes: maxReadBytes})
@@ -90,7 +90,7 @@ func (s *Session) Read(ctx context.Context, stream string, from uint64, limit in
 	// It fails only without a connection, and then the subscription is gone as well.
 	defer func() { _ = sub.Unsubscribe() }()
 	var msgs []Message
-	err = s.allowed(ctx, apiDirectGet+stream, func(ctx context.Context) error {
+	err = s.failOnDenial(ctx, apiDirectGet+stream, func(ctx context.Context) error {
 		if err := s.NC.PublishRequest(apiDirectGet+stream, inbox, request); err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (s *Session) rangeBackwards(ctx context.Context, r Range, handle func(Messa
 // answer that does not have the newest message yet. The error wraps [ErrDenied] where the
 // role may not read the stream.
 func (s *Session) Newest(ctx context.Context, stream, subject string) (m Message, found bool, err error) {
-	if err := s.usable(); err != nil {
+	if err := s.checkUsable(); err != nil {
 		return m, false, err
 	}
 	request, err := encode(getRequest{LastFor: subject})
@@ -261,14 +261,14 @@ func (s *Session) Newest(ctx context.Context, stream, subject string) (m Message
 // Contains reports whether a stream holds a message of a subject. In a cluster a replica
 // may answer that does not have the newest message yet.
 func (s *Session) Contains(ctx context.Context, stream, subject string) (bool, error) {
-	if err := s.usable(); err != nil {
+	if err := s.checkUsable(); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	m, err := s.request(ctx, apiDirectGet+stream+"."+subject, nil)
 	if err != nil {
-		return false, fmt.Errorf("look for %s in stream %s: %w", subject, stream, err)
+		return false, fmt.Errorf("check for %s in stream %s: %w", subject, stream, err)
 	}
 	switch m.Header.Get("Status") {
 	case "":
@@ -276,7 +276,7 @@ func (s *Session) Contains(ctx context.Context, stream, subject string) (bool, e
 	case statusEmpty:
 		return false, nil
 	default:
-		return false, fmt.Errorf("look for %s in stream %s: %w", subject, stream, answerError(m))
+		return false, fmt.Errorf("check for %s in stream %s: %w", subject, stream, answerError(m))
 	}
 }
 
@@ -298,7 +298,7 @@ func Republished(m *nats.Msg) (Message, error) {
 // Delete deletes one message of a stream. It is no error when the message does not exist:
 // another process may have deleted it.
 func (s *Session) Delete(ctx context.Context, stream string, seq uint64) error {
-	if err := s.usable(); err != nil {
+	if err := s.checkUsable(); err != nil {
 		return err
 	}
 	// The message holds no secret, so its bytes on the disk need not be overwritten.

@@ -224,7 +224,7 @@ func (l *Link) watch(ctx context.Context, s *Session, end context.CancelCauseFun
 // ends or handle fails.
 func (l *Link) Follow(ctx context.Context, cfg FollowConfig, handle func(Message) error) error {
 	for {
-		s, err := l.open(ctx)
+		s, err := l.awaitOpen(ctx)
 		if err != nil {
 			return err
 		}
@@ -237,8 +237,8 @@ func (l *Link) Follow(ctx context.Context, cfg FollowConfig, handle func(Message
 	}
 }
 
-// open waits for a session that is not closed, or returns the cause of ctx.
-func (l *Link) open(ctx context.Context) (*Session, error) {
+// awaitOpen waits for a session that is not closed, or returns the cause of ctx.
+func (l *Link) awaitOpen(ctx context.Context) (*Session, error) {
 	for {
 		l.mu.Lock()
 		s, replaced := l.session, l.replaced

@@ -144,15 +144,15 @@ func (s *Session) options(cfg Config) ([]nats.Option, string, error) {
 			}
 			log.Warn("bus error", "error", err, "subject", subject)
 		}),
-		nats.ConnectHandler(func(nc *nats.Conn) { log.Debug("bus connected", "url", nc.ConnectedUrlRedacted()); s.connected() }),
-		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("bus reconnected", "url", nc.ConnectedUrlRedacted()); s.connected() }),
+		nats.ConnectHandler(func(nc *nats.Conn) { log.Debug("bus connected", "url", nc.ConnectedUrlRedacted()); s.onConnected() }),
+		nats.ReconnectHandler(func(nc *nats.Conn) { log.Info("bus reconnected", "url", nc.ConnectedUrlRedacted()); s.onConnected() }),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
 			if err != nil {
 				log.Warn("bus disconnected", "error", err)
 			}
-			s.changed()
+			s.signalChange()
 		}),
-		nats.ClosedHandler(func(*nats.Conn) { close(s.closed); s.changed() }),
+		nats.ClosedHandler(func(*nats.Conn) { close(s.closed); s.signalChange() }),
 	}
 	dial := dialTimeout
 	if cfg.Once > 0 {
@@ -169,7 +169,7 @@ func (s *Session) options(cfg Config) ([]nats.Option, string, error) {
 			return nil, "", err
 		}
 		opts = append(opts, nats.PingInterval(externalPingInterval), nats.MaxPingsOutstanding(1),
-			nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { s.tlsFailed(err, log) }))
+			nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { s.onTLSError(err, log) }))
 		opts = append(opts, secure...)
 		if cfg.Creds == "" {
 			return opts, cfg.URL, nil
@@ -190,17 +190,17 @@ func reconnectDelay(attempts int) time.Duration {
 	return min(minReconnectDelay<<min(attempts, 6), maxReconnectDelay)
 }
 
-// connected forgets why the bus was unreachable.
-func (s *Session) connected() {
+// onConnected forgets why the bus was unreachable.
+func (s *Session) onConnected() {
 	s.untrusted.Store(nil)
 	s.denials.forget()
-	s.changed()
+	s.signalChange()
 }
 
-// tlsFailed keeps why TLS fails, which the client reports nowhere else, and logs each
+// onTLSError keeps why TLS fails, which the client reports nowhere else, and logs each
 // reason once.
-func (s *Session) tlsFailed(err error, log *slog.Logger) {
-	if !untrusted(err) {
+func (s *Session) onTLSError(err error, log *slog.Logger) {
+	if !isTrustError(err) {
 		return
 	}
 	before := s.untrusted.Swap(&err)
@@ -209,15 +209,15 @@ func (s *Session) tlsFailed(err error, log *slog.Logger) {
 	}
 }
 
-// untrusted reports whether an error means that one side does not trust the other.
-func untrusted(err error) bool {
+// isTrustError reports whether an error means that one side does not trust the other.
+func isTrustError(err error) bool {
 	var theirs *tls.CertificateVerificationError
 	var ours *net.OpError // how crypto/tls reports what the other side refused
 	return errors.As(err, &theirs) || errors.Is(err, nats.ErrSecureConnWanted) || errors.As(err, &ours) && ours.Op == "remote error"
 }
 
-// changed signals Changes, which keeps one signal.
-func (s *Session) changed() {
+// signalChange signals Changes, which keeps one signal.
+func (s *Session) signalChange() {
 	select {
 	case s.changes <- struct{}{}:
 	default:
@@ -256,15 +256,15 @@ func (s *Session) unreachable() error {
 	return ErrUnreachable
 }
 
-// usable returns what is known to be wrong without asking the bus, or nil.
-func (s *Session) usable() error {
+// checkUsable returns what is known to be wrong without asking the bus, or nil.
+func (s *Session) checkUsable() error {
 	if !s.Connected() {
 		return s.unreachable()
 	}
 	if s.server != nil {
 		return s.server.Fault()
 	}
-	return s.denials.why()
+	return s.denials.err()
 }
 
 // Why returns an error that wraps [ErrKey] or [ErrUntrusted] when the bus refuses this
@@ -275,17 +275,17 @@ func (s *Session) Why() error {
 	case s.Connected():
 		return nil
 	case errors.Is(s.NC.LastError(), nats.ErrAuthorization) && s.dialer != nil:
-		return s.dialer.unknown()
+		return s.dialer.unknownKey()
 	case errors.Is(s.NC.LastError(), nats.ErrAuthorization):
 		return fmt.Errorf("%w: the bus does not know it: check TOCSIN_NATS_CREDS", ErrKey)
 	case s.dialer != nil:
-		return s.dialer.refused()
+		return s.dialer.keyError()
 	}
 	why := s.NC.LastError() // a server that refuses our certificate
 	if met := s.untrusted.Load(); met != nil {
 		why = *met
 	}
-	if untrusted(why) {
+	if isTrustError(why) {
 		return fmt.Errorf("%w: %w: check TOCSIN_NATS_CA, and where the bus asks for a certificate TOCSIN_NATS_CERT", ErrUntrusted, why)
 	}
 	return nil
@@ -297,16 +297,16 @@ func (s *Session) Close() { s.NC.Close() }
 
 // Check returns why a stream can't be used, or nil.
 func (s *Session) Check(ctx context.Context, stream string) error {
-	if err := s.usable(); err != nil {
+	if err := s.checkUsable(); err != nil {
 		return err
 	}
-	err := s.allowed(ctx, apiInfo+stream, func(ctx context.Context) error {
+	err := s.failOnDenial(ctx, apiInfo+stream, func(ctx context.Context) error {
 		_, err := s.JS.Stream(ctx, stream)
 		return err
 	})
 	if err != nil {
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return missing(stream)
+			return missingStream(stream)
 		}
 		return fmt.Errorf("check stream %s: %w", stream, err)
 	}
@@ -336,7 +336,7 @@ func tlsFiles(cfg Config) ([]nats.Option, error) {
 	return opts, nil
 }
 
-func missing(stream string) error {
+func missingStream(stream string) error {
 	return fmt.Errorf("stream %s does not exist: start tocsin up once, or run tocsin provision where the bus is an external one", stream)
 }
 

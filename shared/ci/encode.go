@@ -16,18 +16,17 @@ import (
 // default.
 const MaxEncoded = 900 << 10
 
-// ErrTooLarge says that a result is over MaxEncoded even without its failures.
+// ErrTooLarge is returned for a result that is over MaxEncoded even without its failures.
 var ErrTooLarge = errors.New("the result is too large")
 
-// shorter is what the names and the messages of failures are cut to, in
-// characters, one after the other until a result fits.
-var shorter = [...]int{2000, 500, 80}
+// failureLimits are the lengths to which the names and messages of failures are
+// truncated, in characters, one after the other until a result fits.
+var failureLimits = [...]int{2000, 500, 80}
 
 // Encode writes a result as JSON of at most MaxEncoded bytes, and returns it as
-// it was written. Of one that is too large the failures, which it changes in
-// place, first lose text; then the last of them go, and the summary says how
-// many. Who has secrets masked does so before: half a secret is not known for
-// one.
+// it was written. Where it is too large, the texts of its failures are truncated in
+// place; then the last failures are left out, and the summary says how many.
+// Secrets must be masked before: a truncated secret is not recognized.
 func Encode(r Result) ([]byte, Result, error) {
 	summary, all := r.Summary, len(r.Failures)
 	for step := 0; ; step++ {
@@ -38,10 +37,10 @@ func Encode(r Result) ([]byte, Result, error) {
 		switch {
 		case len(data) <= MaxEncoded:
 			return data, r, nil
-		case step < len(shorter):
+		case step < len(failureLimits):
 			for i := range r.Failures {
 				f := &r.Failures[i]
-				f.Name, f.Message = sanitize.Cut(f.Name, shorter[step]), sanitize.Cut(f.Message, shorter[step])
+				f.Name, f.Message = sanitize.Cut(f.Name, failureLimits[step]), sanitize.Cut(f.Message, failureLimits[step])
 			}
 		case len(r.Failures) > 0:
 			r.Failures = r.Failures[:len(r.Failures)*3/4]

@@ -10,9 +10,9 @@ const MaxResults = 10
 // status, which updates it, or when MaxResults newer ones are seen. Stored results
 // come oldest first, and both parts are returned in that order.
 //
-// Cutting off the newest or the oldest of what is stored makes no result
-// outdated that would not be so with them: readers may look at a part, and a
-// writer that sees the stream as it was a moment ago deletes nothing too much.
+// Without the newest or the oldest of what is stored, no other result becomes
+// outdated: readers may see a part of the stream, and a writer that sees it as it
+// was a moment ago deletes nothing that still counts.
 func Newest[S any](stored []S, result func(S) Result) (newest, outdated []S) {
 	next := make(map[string]string, len(stored)) // status of the next result of a key
 	for _, s := range slices.Backward(stored) {

@@ -76,7 +76,7 @@ func decodeError(err error) error {
 	var typed *json.SemanticError
 	if errors.As(err, &typed) && typed.JSONPointer != "" {
 		field := strings.ReplaceAll(strings.TrimPrefix(string(typed.JSONPointer), "/"), "/", ".")
-		reason := "must be " + wanted(field)
+		reason := "must be " + expectedType(field)
 		if errors.Is(err, strconv.ErrRange) {
 			reason += ", no larger than 1.8e308"
 		}
@@ -88,7 +88,7 @@ func decodeError(err error) error {
 	return fmt.Errorf("malformed JSON: %w", err)
 }
 
-func wanted(field string) string {
+func expectedType(field string) string {
 	switch {
 	case field == "duration_ms":
 		return "a number of milliseconds"

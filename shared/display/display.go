@@ -36,7 +36,7 @@ func safeAlert(a alert.Alert, mask *redact.Engine, text func(string) string) ale
 		a.AlsoResolves[i] = text(id)
 	}
 	a.Category = alert.Category(text(string(a.Category)))
-	members(a.Context, text)
+	sanitizeMembers(a.Context, text)
 	return a
 }
 
@@ -67,13 +67,13 @@ func safeValue(value any, text func(string) string) any {
 			v[i] = safeValue(v[i], text)
 		}
 	case map[string]any:
-		members(v, text)
+		sanitizeMembers(v, text)
 	}
 	return value
 }
 
-// members sanitizes names and values, in place.
-func members(m map[string]any, text func(string) string) {
+// sanitizeMembers sanitizes names and values, in place.
+func sanitizeMembers(m map[string]any, text func(string) string) {
 	for name, value := range m {
 		shown := text(name)
 		if shown != name {

@@ -43,7 +43,7 @@ func with(h http.Header, name, value string) http.Header {
 	return h
 }
 
-// Write answers with it.
+// Write writes the answer.
 func (a Answer) Write(w http.ResponseWriter) {
 	header := w.Header()
 	for name, values := range a.Header {
@@ -59,10 +59,10 @@ func (a Answer) Write(w http.ResponseWriter) {
 	_, _ = w.Write(a.Body) // the client may be gone
 }
 
-// OK is the answer {"ok":true}.
+// OK returns the answer {"ok":true}.
 func OK() Answer { return Answer{Status: http.StatusOK, Body: []byte(`{"ok":true}`)} }
 
-// JSON is an answer with a value. <, > and & stand in it as they are: it is read as
+// JSON returns an answer with a value. <, > and & stand in it as they are: it is read as
 // JSON by everybody who obeys its Content-Type.
 func JSON(status int, value any) (Answer, error) {
 	var body bytes.Buffer
@@ -82,13 +82,13 @@ type Refusal struct {
 	Message string
 	// RetryAfter is when to try again, in seconds; 0: the header is left out.
 	RetryAfter int
-	// Index is the place in a batch of the item that is wrong, from 0. Nil: of none.
+	// Index is the index of the wrong item in a batch, from 0; nil: the request as a whole is wrong.
 	Index *int
 	// Header is added to the answer. It may be nil.
 	Header http.Header
 }
 
-// Refuse makes a refusal.
+// Refuse returns a refusal.
 func Refuse(status int, message string) *Refusal { return &Refusal{Status: status, Message: message} }
 
 // Unauthorized makes the refusal of a request that lacks a valid token.
@@ -127,10 +127,10 @@ func (r *Refusal) At(index int) *Refusal {
 	return &changed
 }
 
-// Text is the message as it is sent: without hidden characters, and bounded.
+// Text returns the message as it is sent: without hidden characters, and bounded.
 func (r *Refusal) Text() string { return sanitize.Cut(sanitize.Visible(r.Message), maxMessage) }
 
-// Answer is the refusal as JSON: {"ok":false,"error":"...","index":N}.
+// Answer returns the refusal as JSON: {"ok":false,"error":"...","index":N}.
 func (r *Refusal) Answer() Answer {
 	body := []byte(`{"ok":false`)
 	if r.Message != "" {
@@ -143,7 +143,7 @@ func (r *Refusal) Answer() Answer {
 	return r.Wrap(append(body, '}'))
 }
 
-// Wrap is an answer with a body of the caller's and with the refusal's status and
+// Wrap returns an answer with a body of the caller's and with the refusal's status and
 // headers.
 func (r *Refusal) Wrap(body []byte) Answer {
 	answer := Answer{Status: r.Status, Header: r.Header, Body: body}

@@ -106,8 +106,8 @@ type Config struct {
 type Front struct {
 	cfg Config
 	mux *http.ServeMux
-	// unknown answers paths without a route.
-	unknown *endpoint
+	// notFound answers paths without a route.
+	notFound *endpoint
 }
 
 // New makes a front. It panics where two routes conflict.
@@ -122,8 +122,8 @@ func New(cfg Config) *Front {
 		cfg.Explain = func(err error) *Refusal { return Refuse(http.StatusInternalServerError, err.Error()) }
 	}
 	f := &Front{cfg: cfg, mux: http.NewServeMux()}
-	f.unknown = &endpoint{front: f, label: "other"}
-	f.mux.Handle("/", f.unknown)
+	f.notFound = &endpoint{front: f, label: "other"}
+	f.mux.Handle("/", f.notFound)
 	endpoints := map[string]*endpoint{}
 	var listed []string
 	for i := range cfg.Routes {
@@ -149,7 +149,7 @@ func New(cfg Config) *Front {
 	}
 	for pattern := range endpoints { // without this, ServeMux would redirect to add the slash
 		if bare, ok := strings.CutSuffix(pattern, "/{$}"); ok && bare != "" && endpoints[bare] == nil {
-			f.mux.Handle(bare, f.unknown)
+			f.mux.Handle(bare, f.notFound)
 		}
 	}
 	if f.cfg.NotFound == "" {
@@ -166,16 +166,16 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(r.Context())
 		r.URL = &decoded
 	}
-	if !clean(r.URL.Path) { // ServeMux would redirect
-		f.unknown.ServeHTTP(w, r)
+	if !isCleanPath(r.URL.Path) { // ServeMux would redirect
+		f.notFound.ServeHTTP(w, r)
 		return
 	}
 	f.mux.ServeHTTP(w, r)
 }
 
-// clean reports whether a path is absolute and has no empty, "." or ".." element. It may
+// isCleanPath reports whether a path is absolute and has no empty, "." or ".." element. It may
 // end in a slash.
-func clean(p string) bool {
+func isCleanPath(p string) bool {
 	if p == "/" {
 		return true
 	}
@@ -215,8 +215,8 @@ func (e *endpoint) find(method string) *Route {
 	return e.routes[""]
 }
 
-// any returns the route of the method, else one that stands for the whole path, or nil.
-func (e *endpoint) any(method string) *Route {
+// routeFor returns the route of the method, else one that stands for the whole path, or nil.
+func (e *endpoint) routeFor(method string) *Route {
 	if route := e.find(method); route != nil || e.allow == "" {
 		return route
 	}
@@ -236,7 +236,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // answer answers with what the route has, or with a refusal.
 func (f *Front) answer(w *statusWriter, r *http.Request, e *endpoint) {
-	route := e.any(r.Method)
+	route := e.routeFor(r.Method)
 	if f.cfg.Header != nil {
 		f.cfg.Header(w.Header(), r, route)
 	}
@@ -256,7 +256,7 @@ func (f *Front) answer(w *statusWriter, r *http.Request, e *endpoint) {
 	}
 	answer, err := f.serve(w, r, route)
 	switch {
-	case err != nil && !w.begun:
+	case err != nil && !w.written:
 		f.refuse(w, r, route, err)
 	case err != nil:
 		f.cfg.Logger.Debug("an answer broke off", "path", r.URL.Path, "error", err)
@@ -347,24 +347,24 @@ func (f *Front) write(w http.ResponseWriter, answer Answer) {
 	answer.Write(w)
 }
 
-// statusWriter notes the status of an answer.
+// statusWriter records the status of an answer.
 type statusWriter struct {
 	http.ResponseWriter
-	status int
-	begun  bool
+	status  int
+	written bool
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *statusWriter) WriteHeader(status int) {
-	if !w.begun {
-		w.status, w.begun = status, true
+	if !w.written {
+		w.status, w.written = status, true
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
 func (w *statusWriter) Write(p []byte) (int, error) {
-	w.begun = true
+	w.written = true
 	return w.ResponseWriter.Write(p)
 }
 

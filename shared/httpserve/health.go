@@ -67,8 +67,8 @@ func (h Health) Serve(ctx context.Context) error {
 }
 
 // front answers the requests. Refusals are plain text, except that of readiness.
-func (h Health) front(beyond bool) *Front {
-	access := httpguard.Access{Token: strings.TrimSpace(h.Token), Exposed: beyond}
+func (h Health) front(exposed bool) *Front {
+	access := httpguard.Access{Token: strings.TrimSpace(h.Token), Exposed: exposed}
 	return New(Config{
 		Name: "the service", Policy: httpguard.Policy{AllowedHosts: h.Hosts}.WithListener(h.Addr), Access: access,
 		Routes: []Route{

@@ -21,19 +21,19 @@ func TestHealth(t *testing.T) {
 	for _, c := range []struct {
 		name, method, path string
 		header             []string
-		beyond             bool
+		exposed            bool
 		err                error
 		status             int
 		media, body        string
 	}{
 		{name: "alive", method: "GET", path: "/healthz", status: 200, media: "application/json", body: `{"ok":true}` + "\n"},
-		{name: "alive beyond loopback", method: "GET", path: "/healthz", beyond: true, status: 200, media: "application/json", body: `{"ok":true}` + "\n"},
+		{name: "alive beyond loopback", method: "GET", path: "/healthz", exposed: true, status: 200, media: "application/json", body: `{"ok":true}` + "\n"},
 		{name: "ready", method: "GET", path: "/readyz", status: 200, media: "application/json", body: `{"ok":true}` + "\n"},
 		{name: "not ready", method: "GET", path: "/readyz", err: errors.New("no bus"), status: 503, media: "application/json", body: `{"ok":false,"error":"no bus"}` + "\n"},
-		{name: "not ready, beyond loopback", method: "GET", path: "/readyz", beyond: true, err: errors.New("no bus"), status: 503, media: "application/json", body: `{"ok":false}` + "\n"},
-		{name: "not ready, with the token", method: "GET", path: "/readyz", header: []string{"Authorization", "Bearer secret"}, beyond: true, err: errors.New("no bus"), status: 503, media: "application/json", body: `{"ok":false,"error":"no bus"}` + "\n"},
+		{name: "not ready, beyond loopback", method: "GET", path: "/readyz", exposed: true, err: errors.New("no bus"), status: 503, media: "application/json", body: `{"ok":false}` + "\n"},
+		{name: "not ready, with the token", method: "GET", path: "/readyz", header: []string{"Authorization", "Bearer secret"}, exposed: true, err: errors.New("no bus"), status: 503, media: "application/json", body: `{"ok":false,"error":"no bus"}` + "\n"},
 		{name: "metrics", method: "GET", path: "/metrics", status: 200, media: "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"},
-		{name: "metrics beyond loopback", method: "GET", path: "/metrics", beyond: true, status: 401, media: "text/plain; charset=utf-8", body: httpguard.ErrNoToken.Error() + "\n"},
+		{name: "metrics beyond loopback", method: "GET", path: "/metrics", exposed: true, status: 401, media: "text/plain; charset=utf-8", body: httpguard.ErrNoToken.Error() + "\n"},
 		{name: "another host", method: "GET", path: "/readyz", header: []string{"Host", "evil.example"}, status: 403, media: "text/plain; charset=utf-8", body: badHost},
 		{name: "a page", method: "GET", path: "/healthz", header: []string{"Origin", "https://evil.example"}, status: 403, media: "text/plain; charset=utf-8", body: "origin \"https://evil.example\" is not allowed: only pages of this address may send requests\n"},
 		{name: "an unknown path", method: "GET", path: "/x", status: 404, media: "text/plain; charset=utf-8", body: "404 page not found\n"},
@@ -49,7 +49,7 @@ func TestHealth(t *testing.T) {
 			}
 		}
 		w := httptest.NewRecorder()
-		h.front(c.beyond).ServeHTTP(w, r)
+		h.front(c.exposed).ServeHTTP(w, r)
 		got := fmt.Sprintf("%d %s %s", w.Code, w.Header().Get("Content-Type"), w.Body)
 		if want := fmt.Sprintf("%d %s %s", c.status, c.media, c.body); got != want {
 			t.Errorf("%s:\ngot  %q\nwant %q", c.name, got, want)

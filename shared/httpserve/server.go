@@ -57,7 +57,7 @@ func Serve(ctx context.Context, l net.Listener, s *http.Server, log *slog.Logger
 
 func serve(ctx context.Context, l net.Listener, s *http.Server) error {
 	silent := silentConns{}
-	s.ConnState = silent.note
+	s.ConnState = silent.track
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	select {
@@ -88,7 +88,7 @@ type silentConns struct {
 	conns map[net.Conn]struct{}
 }
 
-func (c *silentConns) note(conn net.Conn, state http.ConnState) {
+func (c *silentConns) track(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if state != http.StateNew {

@@ -44,7 +44,7 @@ func TestServeStops(t *testing.T) {
 		got <- resp.StatusCode
 	}()
 	<-asked
-	begun := time.Now()
+	start := time.Now()
 	stop()
 	close(answer)
 	if err := <-served; err != nil {
@@ -53,7 +53,7 @@ func TestServeStops(t *testing.T) {
 	if status := <-got; status != http.StatusTeapot {
 		t.Errorf("status of the request under way = %d, want %d", status, http.StatusTeapot)
 	}
-	if took := time.Since(begun); took > 4*time.Second {
+	if took := time.Since(start); took > 4*time.Second {
 		t.Errorf("Serve took %s to stop, want less than 4 s: it waited for the silent connection", took)
 	}
 }

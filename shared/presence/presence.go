@@ -63,10 +63,10 @@ func Identify(service, version string, log *slog.Logger) Config {
 // session is for one service: its role may answer a request once. The error wraps
 // [bus.ErrClosed] where the session was closed for good.
 func Serve(ctx context.Context, c *bus.Session, cfg Config, state func() query.Health) error {
-	var one sync.Mutex
-	serialized := func() query.Health { one.Lock(); defer one.Unlock(); return state() }
+	var mu sync.Mutex
+	serialized := func() query.Health { mu.Lock(); defer mu.Unlock(); return state() }
 	service, err := micro.AddService(c.NC, micro.Config{
-		StatsHandler: func(*micro.Endpoint) any { return cfg.signed(serialized()) },
+		StatsHandler: func(*micro.Endpoint) any { return cfg.withIdentity(serialized()) },
 		Name:         prefix + cfg.Service, Version: version, Description: "the " + cfg.Service + " of Tocsin",
 		Metadata: map[string]string{"id": cfg.ID, "version": cfg.Version},
 	})
@@ -90,7 +90,7 @@ func Serve(ctx context.Context, c *bus.Session, cfg Config, state func() query.H
 // Add adds the endpoint of [Serve] to a service. It ends with that service.
 func Add(service micro.Service, cfg Config, state func() query.Health) error {
 	answer := func(r micro.Request) {
-		if err := r.RespondJSON(cfg.signed(state())); err != nil {
+		if err := r.RespondJSON(cfg.withIdentity(state())); err != nil {
 			cfg.Logger.Debug("the health of this service could not be sent", "error", err)
 		}
 	}
@@ -103,8 +103,8 @@ func Add(service micro.Service, cfg Config, state func() query.Health) error {
 	return nil
 }
 
-// signed adds the identity of the service to its health.
-func (c Config) signed(h query.Health) query.Health {
+// withIdentity adds the identity of the service to its health.
+func (c Config) withIdentity(h query.Health) query.Health {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -139,7 +139,7 @@ func Collect(ctx context.Context, c *bus.Session, wait time.Duration) ([]query.H
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
 		case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders):
-			return sorted(all), nil
+			return sortedHealth(all), nil
 		case err != nil:
 			return nil, fmt.Errorf("receive the health of the services: %w", err)
 		case len(m.Data) == 0 && m.Header.Get("Status") == noResponders:
@@ -150,10 +150,10 @@ func Collect(ctx context.Context, c *bus.Session, wait time.Duration) ([]query.H
 			all = append(all, h)
 		}
 	}
-	return sorted(all), nil
+	return sortedHealth(all), nil
 }
 
-func sorted(all []query.Health) []query.Health {
+func sortedHealth(all []query.Health) []query.Health {
 	slices.SortFunc(all, func(a, b query.Health) int {
 		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Host, b.Host), cmp.Compare(a.ID, b.ID))
 	})

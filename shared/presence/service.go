@@ -59,21 +59,21 @@ func CollectService(ctx context.Context, c *bus.Session, q Request) (all []query
 		case errors.Is(err, context.DeadlineExceeded) && !answered:
 			return nil, false, fmt.Errorf("receive the health of the %s: %w", q.Service, ErrTimeout)
 		case errors.Is(err, context.DeadlineExceeded) || errors.Is(err, nats.ErrNoResponders):
-			return sorted(all), answered, nil
+			return sortedHealth(all), answered, nil
 		case err != nil:
 			return nil, answered, fmt.Errorf("receive the health of the %s: %w", q.Service, err)
 		case len(m.Data) == 0 && m.Header.Get("Status") == noResponders:
-			return sorted(all), answered, nil
+			return sortedHealth(all), answered, nil
 		}
 		answered, wait = true, q.Next
-		if h, ok := healthIn(m.Data); ok {
+		if h, ok := decodeHealth(m.Data); ok {
 			all = append(all, h)
 		}
 		if n == q.Expected {
 			break
 		}
 	}
-	return sorted(all), answered, nil
+	return sortedHealth(all), answered, nil
 }
 
 func next(ctx context.Context, answers *nats.Subscription, wait time.Duration) (*nats.Msg, error) {
@@ -82,8 +82,8 @@ func next(ctx context.Context, answers *nats.Subscription, wait time.Duration) (
 	return answers.NextMsgWithContext(ctx)
 }
 
-// healthIn returns the health in the statistics of a service.
-func healthIn(data []byte) (h query.Health, ok bool) {
+// decodeHealth returns the health in the statistics of a service.
+func decodeHealth(data []byte) (h query.Health, ok bool) {
 	var stats micro.Stats
 	if json.Unmarshal(data, &stats) != nil {
 		return h, false

@@ -18,7 +18,7 @@ func (d Dir) Credential(role string) string {
 // at once agree on the first.
 func (d Dir) CreateCredential(role string, secret []byte) error {
 	file := d.Credential(role)
-	if err := os.MkdirAll(filepath.Dir(file), ownerOnly); err != nil {
+	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
 		return fmt.Errorf("create credentials directory: %w", err)
 	}
 	tmp, err := writeTemp(file, secret)
@@ -50,7 +50,7 @@ func (d Dir) ReadCredential(role string) (secret []byte, restricted bool, err er
 		return nil, false, err
 	}
 	if info.Mode().Perm()&othersMode != 0 {
-		restricted = f.Chmod(ownerOnlySecret) == nil
+		restricted = f.Chmod(secretMode) == nil
 	}
 	secret, err = io.ReadAll(io.LimitReader(f, maxCredential))
 	return secret, restricted, err

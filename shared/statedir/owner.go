@@ -59,7 +59,7 @@ func (d Dir) Restrict() error {
 	if owner, ok := ownerOf(info); !ok || owner != os.Geteuid() || info.Mode().Perm()&beyondOwners == 0 {
 		return nil
 	}
-	if err := os.Chmod(d.path, ownerOnly); err != nil {
+	if err := os.Chmod(d.path, dirMode); err != nil {
 		return fmt.Errorf("restrict the permissions of the state directory (mode %04o): %w", info.Mode().Perm(), err)
 	}
 	return nil

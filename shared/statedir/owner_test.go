@@ -51,8 +51,8 @@ func TestRestrict(t *testing.T) {
 			t.Errorf("%04o: %v", mode, err)
 		}
 		info, err := os.Stat(d.path)
-		if err != nil || info.Mode().Perm() != ownerOnly {
-			t.Errorf("%04o: left at %v, %v; want %04o", mode, info.Mode(), err, ownerOnly)
+		if err != nil || info.Mode().Perm() != dirMode {
+			t.Errorf("%04o: left at %v, %v; want %04o", mode, info.Mode(), err, dirMode)
 		}
 	}
 }

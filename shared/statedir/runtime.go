@@ -77,7 +77,7 @@ const lockTimeout = 250 * time.Millisecond
 
 // Lock acquires the directory, or returns a *[RunningError] after lockTimeout.
 func (d Dir) Lock() (*Lock, error) {
-	f := flock.New(filepath.Join(d.path, lockFile), flock.SetPermissions(ownerOnlySecret))
+	f := flock.New(filepath.Join(d.path, lockFile), flock.SetPermissions(secretMode))
 	ctx, cancel := context.WithTimeout(context.Background(), lockTimeout)
 	defer cancel()
 	ok, err := f.TryLockContext(ctx, lockTimeout/25)
@@ -89,7 +89,7 @@ func (d Dir) Lock() (*Lock, error) {
 	}
 	// A process that can't read runtime.json, or finds none yet, reads the pid here.
 	pid := fmt.Appendln(nil, os.Getpid())
-	if err := os.WriteFile(filepath.Join(d.path, lockFile), pid, ownerOnlySecret); err != nil {
+	if err := os.WriteFile(filepath.Join(d.path, lockFile), pid, secretMode); err != nil {
 		return nil, errors.Join(fmt.Errorf("write the pid into the lock: %w", err), f.Unlock())
 	}
 	// The file of a killed process would send gateways to a dead port.
@@ -136,11 +136,11 @@ func (d Dir) holder() int {
 // ErrNotRunning too, while the holder has announced nothing. Other errors say what to do.
 func (d Dir) Running() (Runtime, error) {
 	r, readErr := d.readRuntime()
-	held, err := d.held()
+	locked, err := d.isLocked()
 	switch {
 	case err != nil:
 		return Runtime{}, err
-	case !held:
+	case !locked:
 		return Runtime{}, ErrNotRunning
 	case errors.Is(readErr, ErrNotRunning):
 		return Runtime{}, &UnannouncedError{PID: d.holder(), Path: d.path}
@@ -169,9 +169,9 @@ func (d Dir) readRuntime() (Runtime, error) {
 	return r, nil
 }
 
-// held reports whether a process has the lock, by a shared lock that is released at once. A bus
+// isLocked reports whether a process has the lock, by a shared lock that is released at once. A bus
 // that starts in that moment waits for it, see lockTimeout.
-func (d Dir) held() (bool, error) {
+func (d Dir) isLocked() (bool, error) {
 	f := flock.New(filepath.Join(d.path, lockFile), flock.SetFlag(os.O_RDONLY))
 	free, err := f.TryRLock()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,14 +20,14 @@ const Version = "1"
 
 // Names inside the directory.
 const (
-	versionFile     = "VERSION"
-	lockFile        = "lock"
-	runtimeFile     = "runtime.json"
-	credentialsDir  = "credentials"
-	jetStreamDir    = "jetstream"
-	logFile         = "up.log"
-	ownerOnly       = 0o700
-	ownerOnlySecret = 0o600
+	versionFile    = "VERSION"
+	lockFile       = "lock"
+	runtimeFile    = "runtime.json"
+	credentialsDir = "credentials"
+	jetStreamDir   = "jetstream"
+	logFile        = "up.log"
+	dirMode        = 0o700
+	secretMode     = 0o600
 )
 
 // ErrVersion is returned for a directory with the layout of another version.
@@ -58,7 +58,7 @@ func At(path string) Dir { return Dir{path: path} }
 // The error wraps [ErrVersion] for another layout and [ErrExposed] for a directory that other
 // users could change. Every error says what to do.
 func Open(path string) (Dir, error) {
-	if err := os.MkdirAll(path, ownerOnly); err != nil {
+	if err := os.MkdirAll(path, dirMode); err != nil {
 		return Dir{}, fmt.Errorf("create state directory: %w: choose another with TOCSIN_STATE_DIR", err)
 	}
 	if _, err := Exposure(path); err != nil {
@@ -161,7 +161,7 @@ func writeTemp(file string, data []byte) (string, error) {
 		return "", err
 	}
 	_, werr := tmp.Write(data)
-	if err := errors.Join(tmp.Chmod(ownerOnlySecret), werr, tmp.Sync(), tmp.Close()); err != nil {
+	if err := errors.Join(tmp.Chmod(secretMode), werr, tmp.Sync(), tmp.Close()); err != nil {
 		return "", errors.Join(err, os.Remove(tmp.Name()))
 	}
 	return tmp.Name(), nil

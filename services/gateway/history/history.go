@@ -58,7 +58,7 @@ func (r *Reader) Shows(a alert.Alert) bool { return r.namespaces.ShowsAlert(a) }
 func (r *Reader) Block(ctx context.Context, q Query) (string, error) {
 	p, err := r.read(ctx, q)
 	if err != nil {
-		return q.failure(err)
+		return q.failureBlock(err)
 	}
 	return q.block(p)
 }
@@ -105,14 +105,14 @@ func (r *Reader) alerts(ctx context.Context, q Query) (p page, err error) {
 		}
 		return p.older < maxLeftOut
 	})
-	notes, err := shortfall(r.explain(ctx, "read the alerts", err), read)
+	notes, err := incompleteNotes(r.explain(ctx, "read the alerts", err), read)
 	p.incomplete = strings.Join(notes, "; ")
 	return p, err
 }
 
-// shortfall returns notes for a list that was not read to its end. Where nothing was
+// incompleteNotes returns notes for a list that was not read to its end. Where nothing was
 // read it returns err: what was read is the newest, and worth an answer.
-func shortfall(err error, read int) (notes []string, none error) {
+func incompleteNotes(err error, read int) (notes []string, none error) {
 	switch {
 	case err == nil:
 		return nil, nil
@@ -166,7 +166,7 @@ func (r *Reader) noiseRules(ctx context.Context, q Query) (page, error) {
 	for _, rule := range reply.Rules {
 		all = append(all, entry{rule, entryPosition{Name: ruleKey(rule)}})
 	}
-	return q.byName(p, all), err
+	return q.pageByName(p, all), err
 }
 
 const (

@@ -120,7 +120,7 @@ func (r *Reader) kubernetes(ctx context.Context, q Query) (p page, err error) {
 		}
 		return found.Add(message, m.Seq, m.Time, len(m.Data))
 	})
-	notes, err := shortfall(r.explain(ctx, doing, err), read)
+	notes, err := incompleteNotes(r.explain(ctx, doing, err), read)
 	if err != nil {
 		return p, err
 	}

@@ -56,14 +56,14 @@ func (r *Reader) LatestCI(ctx context.Context) ([]LatestResult, error) {
 	for _, s := range stored {
 		if key := [3]string{s.Source, s.Ref, s.Name}; !seen[key] {
 			seen[key] = true
-			latest = append(latest, bounded(s))
+			latest = append(latest, truncateResult(s))
 		}
 	}
 	return latest, err
 }
 
-// bounded cuts a result to a readable size and makes its text visible.
-func bounded(s storedResult) LatestResult {
+// truncateResult cuts a result to a readable size and makes its text visible.
+func truncateResult(s storedResult) LatestResult {
 	shown := func(text string, limit int) string { return sanitize.Cut(sanitize.Visible(text), limit) }
 	l := LatestResult{storedResult: s, FailuresLeftOut: max(0, len(s.Failures)-maxFailures)}
 	l.Ref, l.Commit, l.Name, l.URL = shown(s.Ref, maxCIText), shown(s.Commit, maxCIText), shown(s.Name, maxCIText), shown(s.URL, MaxText)

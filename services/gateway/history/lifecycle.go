@@ -29,16 +29,16 @@ type Lifecycle struct {
 	// after that.
 	ResolvedBy string `json:"resolved_by,omitempty"`
 
-	// id is the alert's own, first the one that its revisions name.
-	id, first string
-	key       alert.MergeKey
+	// id is the alert's own, originalID the one that its revisions name.
+	id, originalID string
+	key            alert.MergeKey
 }
 
 // NewLifecycle starts the lifecycle of an alert.
 func NewLifecycle(a alert.Alert) Lifecycle {
 	return Lifecycle{
 		Alert: a, LastSeen: alert.FormatTime(a.Timestamp),
-		id: a.ID, first: cmp.Or(a.Revises, a.ID), key: a.MergeKey(),
+		id: a.ID, originalID: cmp.Or(a.Revises, a.ID), key: a.MergeKey(),
 	}
 }
 
@@ -51,7 +51,7 @@ func (l *Lifecycle) Add(a alert.Alert) bool {
 	case a.ID == l.id: // published twice
 		return false
 	case a.Revises != "":
-		if a.Revises != l.first {
+		if a.Revises != l.originalID {
 			return false
 		}
 		l.Alert = a
@@ -59,7 +59,7 @@ func (l *Lifecycle) Add(a alert.Alert) bool {
 	case a.MergeKey() == l.key:
 		l.Repetitions += a.Occurrences()
 		l.ResolvedBy = ""
-	case a.Ends(l.id), a.Ends(l.first), a.MergeKey() == resolved:
+	case a.Ends(l.id), a.Ends(l.originalID), a.MergeKey() == resolved:
 		l.ResolvedBy = a.ID
 		return true
 	default:
@@ -69,12 +69,12 @@ func (l *Lifecycle) Add(a alert.Alert) bool {
 	return true
 }
 
-// Show replaces the published alert by its sanitized form. Alerts that are added after
+// ReplaceAlert replaces the published alert by its sanitized form. Alerts that are added after
 // that must be sanitized, too.
-func (l *Lifecycle) Show(shown alert.Alert) {
-	over := l.key.Resolution
+func (l *Lifecycle) ReplaceAlert(shown alert.Alert) {
+	isResolution := l.key.Resolution
 	l.Alert, l.key = shown, shown.MergeKey()
-	l.key.Resolution = over
+	l.key.Resolution = isResolution
 }
 
 // Lifecycle reads an alert by its id, and what became of it. It searches from the newest
@@ -114,6 +114,6 @@ func (r *Reader) lifecycle(ctx context.Context, id string) (l Lifecycle, err err
 		}
 		return true
 	})
-	l.Show(display.Alert(l.Alert, r.mask))
+	l.ReplaceAlert(display.Alert(l.Alert, r.mask))
 	return l, err
 }

@@ -104,16 +104,16 @@ func (q Query) block(p page) (string, error) {
 	return text + "}", nil
 }
 
-// failure encodes a first block with the reason why there is no list.
-func (q Query) failure(err error) (string, error) {
+// failureBlock encodes a first block with the reason why there is no list.
+func (q Query) failureBlock(err error) (string, error) {
 	return Encode(struct {
 		What  What   `json:"what"`
 		Error string `json:"error"`
 	}{q.What, sanitize.Cut(sanitize.Visible(err.Error()), maxNote)})
 }
 
-// byName adds to a page the entries that follow the cursor, in the order of their names.
-func (q Query) byName(p page, all []entry) page {
+// pageByName adds to a page the entries that follow the cursor, in the order of their names.
+func (q Query) pageByName(p page, all []entry) page {
 	slices.SortStableFunc(all, func(a, b entry) int { return strings.Compare(a.position.Name, b.position.Name) })
 	all = slices.DeleteFunc(all, func(e entry) bool { return e.position.Name <= q.Before.Name && q.Before.Name != "" })
 	n := min(len(all), q.Limit)

@@ -162,7 +162,7 @@ func TestShortfall(t *testing.T) {
 		{busclient.ErrNoAnswer, 500, "only the newest 500 messages could be read within 3s: ask for less with since_seconds", nil},
 		{errors.New("no\x1b"), 500, "only the newest 500 messages could be read: no␛", nil},
 	} {
-		notes, none := shortfall(tt.err, tt.read)
+		notes, none := incompleteNotes(tt.err, tt.read)
 		if got := strings.Join(notes, "; "); got != tt.notes {
 			t.Errorf("notes of %v after %d = %q, want %q", tt.err, tt.read, got, tt.notes)
 		}

@@ -113,7 +113,7 @@ func (q Query) statusBlock(s statusReply) (string, error) {
 		app.App = sanitize.Visible(app.App)
 		all = append(all, entry{app, position})
 	}
-	p := q.byName(page{}, all)
+	p := q.pageByName(page{}, all)
 	s.Apps, s.Truncated = []appStatus{}, longestTruncated()
 	around, err := truncate.Encode([]statusReply{s})
 	if err != nil {

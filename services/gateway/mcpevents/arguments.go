@@ -43,11 +43,11 @@ func (f filter) passes(a alert.Alert) bool {
 func readFilter(data json.RawMessage, defaults notifier.Config) (filter, error) {
 	schema, err := filterSchema()
 	if err != nil {
-		return filter{}, internal(err)
+		return filter{}, internalError(err)
 	}
 	given := map[string]json.RawMessage{}
 	if len(data) > 0 && json.Unmarshal(data, &given) != nil {
-		return filter{}, invalid("arguments must be a JSON object")
+		return filter{}, invalidParams("arguments must be a JSON object")
 	}
 	if given == nil { // null
 		given = map[string]json.RawMessage{}
@@ -59,15 +59,15 @@ func readFilter(data json.RawMessage, defaults notifier.Config) (filter, error) 
 			continue
 		}
 		if given[name], err = json.Marshal(value); err != nil {
-			return filter{}, internal(err)
+			return filter{}, internalError(err)
 		}
 	}
 	if data, err = json.Marshal(given); err != nil {
-		return filter{}, internal(err)
+		return filter{}, internalError(err)
 	}
 	args, err := schema.Decode(data)
 	if err != nil {
-		return filter{}, invalid("arguments." + err.Error())
+		return filter{}, invalidParams("arguments." + err.Error())
 	}
 	return filter{app: args.App, config: notifier.Config{
 		Enabled: defaults.Enabled, Events: args.Events, SeverityMin: args.SeverityMin, URL: args.URLFilter, ThrottleSeconds: args.ThrottleSeconds,

@@ -22,32 +22,32 @@ func refusal(code int64, message string, data any) error {
 	return e
 }
 
-func invalid(message string) error { return refusal(jsonrpc.CodeInvalidParams, message, nil) }
+func invalidParams(message string) error { return refusal(jsonrpc.CodeInvalidParams, message, nil) }
 
-// internal returns the error for a failure on our side.
-func internal(err error) error { return refusal(jsonrpc.CodeInternalError, err.Error(), nil) }
+// internalError returns the error for a failure on our side.
+func internalError(err error) error { return refusal(jsonrpc.CodeInternalError, err.Error(), nil) }
 
 // The data of the errors.
-type kind struct {
+type kindData struct {
 	Kind string `json:"kind"`
 }
 
-type feature struct {
+type featureData struct {
 	Feature string `json:"feature"`
 	Value   string `json:"value"`
 }
 
-type limit struct {
+type limitData struct {
 	Limit string `json:"limit"`
 	Max   int    `json:"max"`
 }
 
-// unknown refuses an unknown event type.
-func unknown() error {
-	return refusal(codeNotFound, "there is no such event: events/list names the events", kind{"event"})
+// unknownEvent refuses an unknown event type.
+func unknownEvent() error {
+	return refusal(codeNotFound, "there is no such event: events/list names the events", kindData{"event"})
 }
 
-// unsupported refuses a delivery mode.
-func unsupported(mode, message string) error {
-	return refusal(codeUnsupported, message, feature{"deliveryMode", mode})
+// unsupportedDelivery refuses a delivery mode.
+func unsupportedDelivery(mode, message string) error {
+	return refusal(codeUnsupported, message, featureData{"deliveryMode", mode})
 }

@@ -67,11 +67,11 @@ type extension struct {
 
 func list(_ context.Context, _ *mcp.ServerSession, p *listParams) (*listResult, error) {
 	if p != nil && p.Cursor != nil && *p.Cursor != "" {
-		return nil, invalid("cursor must be missing or null: all events are on the first page")
+		return nil, invalidParams("cursor must be missing or null: all events are on the first page")
 	}
 	types, err := eventTypes()
 	if err != nil {
-		return nil, internal(err)
+		return nil, internalError(err)
 	}
 	return &listResult{ResultType: complete, Events: types}, nil
 }
@@ -87,7 +87,7 @@ func (e *extension) poll(ctx context.Context, _ *mcp.ServerSession, p *subscript
 	defer stop()
 	r, err := poll(ctx, e.cfg.Source, p, f, time.Now())
 	if err != nil {
-		return nil, internal(err)
+		return nil, internalError(err)
 	}
 	return r, nil
 }
@@ -96,13 +96,13 @@ func (e *extension) poll(ctx context.Context, _ *mcp.ServerSession, p *subscript
 func (e *extension) check(p *subscription) (filter, error) {
 	switch {
 	case p == nil:
-		return filter{}, invalid("name must be that of an event: events/list names the events")
+		return filter{}, invalidParams("name must be that of an event: events/list names the events")
 	case p.Name != EventName:
-		return filter{}, unknown()
+		return filter{}, unknownEvent()
 	case p.MaxAgeMs != nil && (*p.MaxAgeMs < 0 || *p.MaxAgeMs > maxAge):
-		return filter{}, invalid(fmt.Sprintf("maxAgeMs must be between 0 and %d", int64(maxAge)))
+		return filter{}, invalidParams(fmt.Sprintf("maxAgeMs must be between 0 and %d", int64(maxAge)))
 	case p.MaxEvents != nil && *p.MaxEvents < 1:
-		return filter{}, invalid("maxEvents must be at least 1")
+		return filter{}, invalidParams("maxEvents must be at least 1")
 	}
 	return readFilter(p.Arguments, e.cfg.Defaults())
 }
@@ -115,22 +115,22 @@ func (e *extension) stream(ctx context.Context, _ *mcp.ServerSession, p *subscri
 	id, err := json.Marshal(p.Meta[mcp.MetaKeySubscriptionID])
 	write := e.cfg.Writer(ctx)
 	if err != nil || write == nil || p.Meta[mcp.MetaKeySubscriptionID] == nil {
-		return nil, unsupported("push", "there is no stream to this client: use events/poll")
+		return nil, unsupportedDelivery("push", "there is no stream to this client: use events/poll")
 	}
 	select {
 	case e.streams <- struct{}{}:
 	default:
-		return nil, refusal(codeResourceExhausted, fmt.Sprintf("at most %d streams are allowed: cancel one", MaxStreams), limit{"subscriptions", MaxStreams})
+		return nil, refusal(codeResourceExhausted, fmt.Sprintf("at most %d streams are allowed: cancel one", MaxStreams), limitData{"subscriptions", MaxStreams})
 	}
 	defer func() { <-e.streams }()
 	ctx, cancel := e.cfg.RequestContext(ctx)
 	defer cancel()
 	start, truncated, err := e.start(ctx, p)
 	if err != nil {
-		return nil, internal(err)
+		return nil, internalError(err)
 	}
 	if err := newPush(id, f, start).run(ctx, e.cfg.Source, truncated, e.cfg.Stopping, write); err != nil {
-		return nil, internal(err)
+		return nil, internalError(err)
 	}
 	r := &streamResult{ResultType: complete}
 	r.Meta = mcp.Meta{mcp.MetaKeySubscriptionID: json.RawMessage(id)}
@@ -155,12 +155,12 @@ func (e *extension) start(ctx context.Context, p *subscription) (start bus.Posit
 // subscribe refuses webhooks: a gateway on a developer's machine sends no requests.
 func subscribe(_ context.Context, _ *mcp.ServerSession, p *subscription) (*listResult, error) {
 	if p == nil || p.Name != EventName {
-		return nil, unknown()
+		return nil, unknownEvent()
 	}
-	return nil, unsupported("webhook", "events are not delivered by webhook: use events/poll or events/stream")
+	return nil, unsupportedDelivery("webhook", "events are not delivered by webhook: use events/poll or events/stream")
 }
 
 // unsubscribe finds no subscription: only subscribe would make one.
 func unsubscribe(context.Context, *mcp.ServerSession, *subscription) (*listResult, error) {
-	return nil, refusal(codeNotFound, "there is no such subscription: events are not delivered by webhook", kind{"subscription"})
+	return nil, refusal(codeNotFound, "there is no such subscription: events are not delivered by webhook", kindData{"subscription"})
 }

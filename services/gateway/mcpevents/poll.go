@@ -57,7 +57,7 @@ func (r *pollResult) fill(ctx context.Context, s Source, p bus.Position, f filte
 				return p, nil
 			}
 			next := p.At(a.Position.Seq)
-			r.Truncated = r.Truncated || gap(p, next)
+			r.Truncated = r.Truncated || hasGap(p, next)
 			p = next
 			if a.Alert != nil && f.passes(*a.Alert) {
 				r.Events = append(r.Events, occurrenceOf(*a.Alert))

@@ -61,9 +61,9 @@ func startPosition(cursor *string, state bus.State) (p bus.Position, truncated b
 	}
 }
 
-// gap reports whether alerts are missing between a position and the next alert: they were
+// hasGap reports whether alerts are missing between a position and the next alert: they were
 // dropped from the stream, or it was recreated.
-func gap(p, next bus.Position) bool { return !next.SameStream(p) || next.Seq != p.Seq+1 }
+func hasGap(p, next bus.Position) bool { return !next.SameStream(p) || next.Seq != p.Seq+1 }
 
-// before returns the position right before an alert.
-func before(p bus.Position) bus.Position { return p.At(p.Seq - 1) }
+// positionBefore returns the position right before an alert.
+func positionBefore(p bus.Position) bus.Position { return p.At(p.Seq - 1) }

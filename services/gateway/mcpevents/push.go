@@ -22,28 +22,28 @@ type push struct {
 	id       json.RawMessage
 	filter   filter
 	notifier *notifier.Notifier
-	// seen is the newest position that was processed. safe is the newest one from which the
+	// processed is the newest position that was processed. resumeFrom is the newest one from which the
 	// client would receive everything that it has not been sent: it is before the first
 	// pending alert.
-	seen, safe bus.Position
+	processed, resumeFrom bus.Position
 }
 
 func newPush(id json.RawMessage, f filter, start bus.Position) *push {
-	p := &push{id: id, filter: f, notifier: notifier.New(), seen: start, safe: start}
+	p := &push{id: id, filter: f, notifier: notifier.New(), processed: start, resumeFrom: start}
 	p.notifier.Enable(f.config)
 	return p
 }
 
-// full reports that no alert can be taken, because it might be dropped from the batch. It
+// isFull reports that no alert can be taken, because it might be dropped from the batch. It
 // waits on the bus instead.
-func (p *push) full() bool { return p.notifier.Full() }
+func (p *push) isFull() bool { return p.notifier.Full() }
 
-// take processes an arrival and returns the lines to send.
-func (p *push) take(a Arrival, now time.Time) ([][]byte, error) {
+// process records an arrival and returns the lines to send.
+func (p *push) process(a Arrival, now time.Time) ([][]byte, error) {
 	var out [][]byte
-	if gap(p.seen, a.Position) {
-		if p.notifier.Stats().Pending == 0 || !a.Position.SameStream(p.safe) {
-			p.safe = before(a.Position)
+	if hasGap(p.processed, a.Position) {
+		if p.notifier.Stats().Pending == 0 || !a.Position.SameStream(p.resumeFrom) {
+			p.resumeFrom = positionBefore(a.Position)
 		}
 		active, err := p.active(true)
 		if err != nil {
@@ -51,7 +51,7 @@ func (p *push) take(a Arrival, now time.Time) ([][]byte, error) {
 		}
 		out = append(out, active)
 	}
-	p.seen = a.Position
+	p.processed = a.Position
 	var notifications []notifier.Notification
 	if a.Alert != nil && (p.filter.app == "" || p.filter.app == a.Alert.App) {
 		notifications = p.notifier.Offer(*a.Alert, now)
@@ -73,12 +73,12 @@ func (p *push) due(now time.Time, suppressed func(alert.Alert) bool) ([][]byte, 
 // call. Every event of a batch but the last has the cursor from before the batch: a client
 // that loses the rest receives it again.
 func (p *push) emit(out [][]byte, notifications []notifier.Notification) ([][]byte, error) {
-	beforeBatch := p.safe
+	beforeBatch := p.resumeFrom
 	switch {
 	case p.notifier.Stats().Pending == 0:
-		p.safe = p.seen
+		p.resumeFrom = p.processed
 	case len(notifications) > 0: // the batch was full, and the newest alert is not in it
-		p.safe = before(p.seen)
+		p.resumeFrom = positionBefore(p.processed)
 	}
 	for _, n := range notifications {
 		alerts := slices.Clone(n.Alerts)
@@ -87,7 +87,7 @@ func (p *push) emit(out [][]byte, notifications []notifier.Notification) ([][]by
 			o := occurrenceOf(a)
 			o.Cursor, o.Meta = encodeCursor(beforeBatch), &meta{p.id}
 			if i == len(alerts)-1 {
-				o.Cursor = encodeCursor(p.safe)
+				o.Cursor = encodeCursor(p.resumeFrom)
 			}
 			line, err := notificationLine(notificationEvent, o)
 			if err != nil {
@@ -101,12 +101,12 @@ func (p *push) emit(out [][]byte, notifications []notifier.Notification) ([][]by
 
 // active returns the line that confirms the subscription, or reports a gap.
 func (p *push) active(truncated bool) ([]byte, error) {
-	return notificationLine(notificationActive, progress{Cursor: encodeCursor(p.safe), Truncated: &truncated, Meta: meta{p.id}})
+	return notificationLine(notificationActive, progress{Cursor: encodeCursor(p.resumeFrom), Truncated: &truncated, Meta: meta{p.id}})
 }
 
 // heartbeat returns the line that says up to which position all alerts were processed.
 func (p *push) heartbeat() ([]byte, error) {
-	return notificationLine(notificationHeartbeat, progress{Cursor: encodeCursor(p.safe), Meta: meta{p.id}})
+	return notificationLine(notificationHeartbeat, progress{Cursor: encodeCursor(p.resumeFrom), Meta: meta{p.id}})
 }
 
 // failure returns the line about an error after which the stream continues.

@@ -88,7 +88,7 @@ func (p *player) until(now time.Time) {
 
 func (p *player) arrive(a Arrival, now time.Time) {
 	p.until(now)
-	lines, err := p.take(a, now)
+	lines, err := p.process(a, now)
 	p.put(now, lines, err)
 }
 
@@ -180,7 +180,7 @@ func TestPushLosesNothing(t *testing.T) {
 				}
 			}
 			for _, a := range all[from:] {
-				for p.full() {
+				for p.isFull() {
 					due, _ := p.next()
 					now = due
 					read(p.due(now, notSuppressed))
@@ -189,7 +189,7 @@ func TestPushLosesNothing(t *testing.T) {
 				if due, ok := p.next(); ok && !due.After(now) {
 					read(p.due(now, notSuppressed))
 				}
-				read(p.take(Arrival{Position: position(a.Seq), Alert: a}, now))
+				read(p.process(Arrival{Position: position(a.Seq), Alert: a}, now))
 			}
 			if due, ok := p.next(); ok {
 				now = due
@@ -219,7 +219,7 @@ func BenchmarkTake(b *testing.B) {
 		now = now.Add(10 * time.Second)
 		a := alerts[i%len(alerts)]
 		a.Seq = uint64(i + 1)
-		if lines, err := p.take(Arrival{Position: position(a.Seq), Alert: a}, now); err != nil || len(lines) != 1 {
+		if lines, err := p.process(Arrival{Position: position(a.Seq), Alert: a}, now); err != nil || len(lines) != 1 {
 			b.Fatalf("take = %d lines, %v, want one line", len(lines), err)
 		}
 	}

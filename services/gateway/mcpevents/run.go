@@ -21,12 +21,12 @@ const (
 func (p *push) run(ctx context.Context, s Source, truncated bool, stopping <-chan struct{}, write func([]byte) error) error {
 	out := &streamWriter{write: write, heartbeat: time.NewTimer(heartbeatInterval)}
 	defer out.heartbeat.Stop()
-	out.put(p.active(truncated))
+	out.send(p.active(truncated))
 
 	arrivals := make(chan Arrival)
 	following, stop := context.WithCancel(ctx)
 	var follower sync.WaitGroup
-	after := p.seen
+	after := p.processed
 	follower.Go(func() {
 		s.Follow(following, after, func(a Arrival) {
 			select {
@@ -47,7 +47,7 @@ func (p *push) run(ctx context.Context, s Source, truncated bool, stopping <-cha
 			due.Reset(time.Until(at))
 		}
 		in := arrivals
-		if p.full() {
+		if p.isFull() {
 			in = nil
 		}
 		select {
@@ -56,16 +56,16 @@ func (p *push) run(ctx context.Context, s Source, truncated bool, stopping <-cha
 		case <-stopping:
 			return nil
 		case a := <-in:
-			out.putAll(p.take(a, time.Now()))
+			out.sendAll(p.process(a, time.Now()))
 		case now := <-due.C:
-			out.putAll(p.due(now, s.Suppressed))
+			out.sendAll(p.due(now, s.Suppressed))
 		case <-out.heartbeat.C:
 			err := p.check(ctx, s)
 			if err != nil && !unreachable {
-				out.put(p.failure(err))
+				out.send(p.failure(err))
 			}
 			unreachable = err != nil
-			out.put(p.heartbeat())
+			out.send(p.heartbeat())
 		}
 	}
 	return out.err
@@ -87,16 +87,16 @@ type streamWriter struct {
 	err       error
 }
 
-func (w *streamWriter) putAll(lines [][]byte, err error) {
+func (w *streamWriter) sendAll(lines [][]byte, err error) {
 	if err != nil {
-		w.put(nil, err)
+		w.send(nil, err)
 	}
 	for _, l := range lines {
-		w.put(l, nil)
+		w.send(l, nil)
 	}
 }
 
-func (w *streamWriter) put(line []byte, err error) {
+func (w *streamWriter) send(line []byte, err error) {
 	if w.err != nil {
 		return
 	}

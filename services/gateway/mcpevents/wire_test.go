@@ -52,7 +52,7 @@ func TestLines(t *testing.T) {
 
 	a := testAlert("01")
 	a.Seq, a.Count, a.Context = 42, 3, map[string]any{"url": "/a?b=1&c=2"}
-	lines, err := p.take(Arrival{Position: position(42), Alert: a}, start)
+	lines, err := p.process(Arrival{Position: position(42), Alert: a}, start)
 	if len(lines) != 1 {
 		t.Fatalf("%d lines, want 1", len(lines))
 	}

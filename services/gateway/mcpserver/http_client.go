@@ -43,11 +43,11 @@ type httpClient struct {
 
 	// The rest is guarded by the httpServer's mu.
 
-	// late: the request that could have started a session is over.
-	late bool
-	// open counts the requests under way, used is when the last one ended.
-	open int
-	used time.Time
+	// startMissed: the request that could have started a session is over.
+	startMissed bool
+	// openRequests counts the requests under way, lastUsed is when the last one ended.
+	openRequests int
+	lastUsed     time.Time
 }
 
 type httpClientKey struct{}
@@ -102,7 +102,7 @@ func (h *httpServer) newClient(name string, t transport) *httpClient {
 	cfg := h.cfg
 	cfg.Client = name
 	life := lifetime.New(h.ctx)
-	c := &httpClient{stream: newListenStream(life.Context()), used: h.now()}
+	c := &httpClient{stream: newListenStream(life.Context()), lastUsed: h.now()}
 	t.output, t.quota = c.stream, h.quota
 	t.response = func(header http.Header) *response {
 		to, _ := h.responses.Load(header.Get(headerResponse))
@@ -113,11 +113,11 @@ func (h *httpServer) newClient(name string, t transport) *httpClient {
 	return c
 }
 
-// add accepts a client, if there is room.
-func (h *httpServer) add(key string, c *httpClient) bool {
+// addClient accepts a client, if there is room.
+func (h *httpServer) addClient(key string, c *httpClient) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if c.late || !h.makeRoom() {
+	if c.startMissed || !h.makeRoom() {
 		h.metrics.refused.Inc()
 		return false
 	}
@@ -146,7 +146,7 @@ func (h *httpServer) makeRoom() bool {
 	}
 	h.log.Info("ended the client that was idle longest: another one needs its place", "client", c.alerts.Inbox())
 	delete(h.clients, key)
-	h.leaving.Go(func() { h.dismiss(key, c) })
+	h.ending.Go(func() { h.endClient(key, c) })
 	return true
 }
 
@@ -154,26 +154,26 @@ func (h *httpServer) makeRoom() bool {
 // or nil.
 func longestIdle(clients map[string]*httpClient, now time.Time) (key string, longest *httpClient) {
 	for k, c := range clients {
-		if c.open == 0 && now.Sub(c.used) >= evictableAfter && (longest == nil || c.used.Before(longest.used)) {
+		if c.openRequests == 0 && now.Sub(c.lastUsed) >= evictableAfter && (longest == nil || c.lastUsed.Before(longest.lastUsed)) {
 			key, longest = k, c
 		}
 	}
 	return key, longest
 }
 
-// dismiss ends a client, with its session where it has one.
-func (h *httpServer) dismiss(key string, c *httpClient) {
+// endClient ends a client, with its session where it has one.
+func (h *httpServer) endClient(key string, c *httpClient) {
 	c.life.StopAccepting()
 	for session := range c.mcp.Sessions() {
 		_ = session.Close() // Wait has the reason
 	}
 	if c.sessionless { // nothing else ends it
-		h.remove(key, c)
+		h.removeClient(key, c)
 	}
 }
 
-// remove ends what a client had.
-func (h *httpServer) remove(key string, c *httpClient) {
+// removeClient removes a client and ends its server.
+func (h *httpServer) removeClient(key string, c *httpClient) {
 	h.mu.Lock()
 	if h.clients[key] == c {
 		delete(h.clients, key)
@@ -184,8 +184,8 @@ func (h *httpServer) remove(key string, c *httpClient) {
 	}
 }
 
-// enter finds the client of that key, or accepts it. It is nil when there is no room.
-func (h *httpServer) enter(name, key string) *httpClient {
+// acquireClient finds the client of that key, or accepts it. It is nil when there is no room.
+func (h *httpServer) acquireClient(name, key string) *httpClient {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	c := h.clients[key]
@@ -199,16 +199,16 @@ func (h *httpServer) enter(name, key string) *httpClient {
 		h.metrics.accepted.Inc()
 		h.clients[key] = c
 	}
-	c.open++
+	c.openRequests++
 	return c
 }
 
-// leave ends a request of a client.
-func (h *httpServer) leave(c *httpClient) {
+// releaseClient ends a request of a client.
+func (h *httpServer) releaseClient(c *httpClient) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c.open--
-	c.used = h.now()
+	c.openRequests--
+	c.lastUsed = h.now()
 }
 
 // endIdleClients ends idle clients until ctx ends.
@@ -221,7 +221,7 @@ func (h *httpServer) endIdleClients(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			for key, c := range h.takeIdle(now) {
-				h.dismiss(key, c)
+				h.endClient(key, c)
 			}
 		}
 	}
@@ -241,7 +241,7 @@ func (h *httpServer) takeIdle(now time.Time) map[string]*httpClient {
 	defer h.mu.Unlock()
 	idle := map[string]*httpClient{}
 	for key, c := range h.clients {
-		if c.open == 0 && now.Sub(c.used) >= c.idleLimit() {
+		if c.openRequests == 0 && now.Sub(c.lastUsed) >= c.idleLimit() {
 			idle[key] = c
 			delete(h.clients, key)
 		}

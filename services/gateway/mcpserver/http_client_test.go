@@ -17,7 +17,9 @@ import (
 
 func TestLongestIdle(t *testing.T) {
 	now := time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
-	ago := func(d time.Duration, open int) *httpClient { return &httpClient{used: now.Add(-d), open: open} }
+	ago := func(d time.Duration, open int) *httpClient {
+		return &httpClient{lastUsed: now.Add(-d), openRequests: open}
+	}
 	for _, tt := range []struct {
 		clients map[string]*httpClient
 		want    string
@@ -108,19 +110,19 @@ func TestRoomIsMade(t *testing.T) {
 	for i := range maxClients {
 		c := newClient()
 		c.sessionless = true
-		if !h.add(fmt.Sprint(i), c) {
+		if !h.addClient(fmt.Sprint(i), c) {
 			t.Fatalf("client %d is refused, want it accepted", i)
 		}
 	}
-	if h.add("late", &httpClient{}) || !h.full() {
+	if h.addClient("late", &httpClient{}) || !h.full() {
 		t.Error("there is room for another client, want none: none is idle for long enough")
 	}
 	idle := h.clients["7"]
-	idle.used = time.Now().Add(-evictableAfter)
-	if h.full() || !h.add("late", newClient()) {
+	idle.lastUsed = time.Now().Add(-evictableAfter)
+	if h.full() || !h.addClient("late", newClient()) {
 		t.Error("another client is refused, want an idle one to make room")
 	}
-	h.leaving.Wait()
+	h.ending.Wait()
 	if idle.life.Context().Err() == nil || h.clients["7"] != nil || len(h.clients) != maxClients {
 		t.Error("the idle client has not ended")
 	}

@@ -44,23 +44,23 @@ type HTTPConfig struct {
 	// Ready is called once, with the URL, when requests are accepted. It may be nil.
 	Ready func(url string)
 
-	// beyond reports whether other machines can reach the listener.
-	beyond bool
+	// exposed reports whether other machines can reach the listener.
+	exposed bool
 }
 
 // ServeHTTP serves MCP on HTTP until ctx ends. Each client has an inbox, notifications
 // and filters of its own, which end with its session.
-func ServeHTTP(ctx context.Context, cfg Config, at HTTPConfig) error {
-	l, err := httpserve.Listener{Purpose: "MCP clients", Setting: "--http", Addr: at.Addr, Token: at.Token, MaxConns: maxConns}.Listen(ctx)
+func ServeHTTP(ctx context.Context, cfg Config, httpCfg HTTPConfig) error {
+	l, err := httpserve.Listener{Purpose: "MCP clients", Setting: "--http", Addr: httpCfg.Addr, Token: httpCfg.Token, MaxConns: maxConns}.Listen(ctx)
 	if err != nil {
 		return err
 	}
-	at.beyond = httpguard.Exposed(l.Addr())
-	h := newHTTPServer(ctx, cfg, at)
+	httpCfg.exposed = httpguard.Exposed(l.Addr())
+	h := newHTTPServer(ctx, cfg, httpCfg)
 	url := "http://" + httpguard.DialAddress(l.Addr()) + pathMCP
 	h.log.Info("listening for MCP clients", "url", url)
-	if at.Ready != nil {
-		at.Ready(url)
+	if httpCfg.Ready != nil {
+		httpCfg.Ready(url)
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var probing sync.WaitGroup
@@ -79,9 +79,9 @@ func ServeHTTP(ctx context.Context, cfg Config, at HTTPConfig) error {
 }
 
 // newFront returns the front, which decides who may send requests.
-func (h *httpServer) newFront(at HTTPConfig) *httpserve.Front {
-	policy := httpguard.Policy{AllowedHosts: at.AllowedHosts, AllowedOrigins: at.AllowedOrigins}.WithListener(at.Addr)
-	access := httpguard.Access{Token: strings.TrimSpace(at.Token), Exposed: at.beyond, Proxy: at.Proxy}
+func (h *httpServer) newFront(httpCfg HTTPConfig) *httpserve.Front {
+	policy := httpguard.Policy{AllowedHosts: httpCfg.AllowedHosts, AllowedOrigins: httpCfg.AllowedOrigins}.WithListener(httpCfg.Addr)
+	access := httpguard.Access{Token: strings.TrimSpace(httpCfg.Token), Exposed: httpCfg.exposed, Proxy: httpCfg.Proxy}
 	configured := func(r *http.Request) bool { return policy.PageKind(r) == httpguard.ConfiguredPage }
 	health := func(check func(*http.Request) error) func(http.ResponseWriter, *http.Request) error {
 		return func(w http.ResponseWriter, r *http.Request) error {
@@ -179,13 +179,13 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// errNoRoom is why another client would be refused.
-var errNoRoom = errors.New("as many clients are connected as can be: end one of their sessions")
+// errClientLimit is why another client would be refused.
+var errClientLimit = errors.New("as many clients are connected as can be: end one of their sessions")
 
 // ready returns why a new client would not be served, or nil.
 func (h *httpServer) ready(r *http.Request) error {
 	if h.full() {
-		return errNoRoom
+		return errClientLimit
 	}
 	return h.probe.Ready(r.Context())
 }

@@ -54,18 +54,18 @@ type httpServer struct {
 	mu      sync.Mutex
 	clients map[string]*httpClient // by session, or by name where there are none
 	ended   bool
-	// serving counts the requests under way, leaving the clients that are being ended.
-	serving, leaving sync.WaitGroup
+	// serving counts the requests under way, ending the clients that are being ended.
+	serving, ending sync.WaitGroup
 }
 
-func newHTTPServer(ctx context.Context, cfg Config, at HTTPConfig) *httpServer {
+func newHTTPServer(ctx context.Context, cfg Config, httpCfg HTTPConfig) *httpServer {
 	h := &httpServer{
 		ctx: ctx, cfg: cfg, quota: cfg.Kubernetes.NewQuota(), log: cfg.Logger.With("component", "gateway"),
 		clients: map[string]*httpClient{}, now: time.Now,
 	}
 	h.probe = busclient.NewProbe(cfg.Bus, h.log)
 	h.metrics = newHTTPMetrics(h)
-	h.front = h.newFront(at)
+	h.front = h.newFront(httpCfg)
 	server := func(r *http.Request) *mcp.Server {
 		if c := httpClientOf(r); c != nil {
 			return c.mcp
@@ -97,7 +97,7 @@ func (h *httpServer) serveMCP(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if r.Method == http.MethodPost {
-		if !h.begin() {
+		if !h.beginRequest() {
 			return httpserve.Refuse(http.StatusServiceUnavailable, lifetime.ErrShutdown.Error())
 		}
 		defer h.serving.Done()
@@ -128,7 +128,7 @@ func (h *httpServer) serveSession(to *response, r *http.Request, body []byte) er
 	h.mu.Lock()
 	c := h.clients[id]
 	if c != nil {
-		c.open++
+		c.openRequests++
 		if r.Method == http.MethodPost {
 			c.answering.Add(1)
 			defer c.answering.Done()
@@ -139,18 +139,18 @@ func (h *httpServer) serveSession(to *response, r *http.Request, body []byte) er
 		h.sessions.ServeHTTP(to, r)
 		return nil
 	}
-	defer h.leave(c)
+	defer h.releaseClient(c)
 	to.client.Store(c)
 	if r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") == "" {
 		to.opened = func() {
 			c.stream.attach(to)
-			c.toolset.remind()
+			c.toolset.announceIfStale()
 		}
 		defer c.stream.detach(to)
 	}
 	if r.Method == http.MethodDelete {
 		c.life.StopAccepting()
-		h.letAnswer(&c.answering, c)
+		h.awaitAnswers(&c.answering, c)
 	}
 	h.sessions.ServeHTTP(to, withHTTPClient(r, c))
 	return nil
@@ -169,13 +169,13 @@ func (h *httpServer) serveNew(to *response, r *http.Request) error {
 		inboxKey:  func(client string) string { return client + " over HTTP, session " + id },
 		sessionID: func() string { return id },
 		sessionStarted: func(session *mcp.ServerSession) bool {
-			if !h.add(id, c) {
+			if !h.addClient(id, c) {
 				return false
 			}
 			c.start()
-			h.leaving.Go(func() {
+			h.ending.Go(func() {
 				_ = session.Wait() // however it ended, it has
-				h.remove(id, c)
+				h.removeClient(id, c)
 			})
 			return true
 		},
@@ -183,7 +183,7 @@ func (h *httpServer) serveNew(to *response, r *http.Request) error {
 	h.sessions.ServeHTTP(to, withHTTPClient(r, c))
 	h.mu.Lock()
 	late := h.clients[id] != c
-	c.late = late
+	c.startMissed = late
 	h.mu.Unlock()
 	if late {
 		for session := range c.mcp.Sessions() {
@@ -202,18 +202,18 @@ func (h *httpServer) serveSessionless(to *response, r *http.Request, body []byte
 	if name == "" {
 		key = announcedName(body) + " over HTTP"
 	}
-	c := h.enter(name, key)
+	c := h.acquireClient(name, key)
 	if c == nil {
 		h.metrics.refused.Inc()
 		return httpserve.Refuse(http.StatusServiceUnavailable, fmt.Sprintf("%d clients are connected already", maxClients))
 	}
-	defer h.leave(c)
+	defer h.releaseClient(c)
 	h.sessionless.ServeHTTP(to, withHTTPClient(r, c))
 	return nil
 }
 
-// begin counts a request, unless the server has stopped accepting.
-func (h *httpServer) begin() bool {
+// beginRequest counts a request, unless the server has stopped accepting.
+func (h *httpServer) beginRequest() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.ended {
@@ -222,9 +222,9 @@ func (h *httpServer) begin() bool {
 	return !h.ended
 }
 
-// letAnswer gives requests under way some time to be answered. Then it cuts off those of
+// awaitAnswers gives requests under way some time to be answered. Then it cuts off those of
 // a client, or all where that is nil: a client that does not read would block the end.
-func (h *httpServer) letAnswer(underway *sync.WaitGroup, client *httpClient) {
+func (h *httpServer) awaitAnswers(underway *sync.WaitGroup, client *httpClient) {
 	if err := lifetime.Within(answerTimeout, func() error { underway.Wait(); return nil }); err != nil {
 		h.log.Debug("cut off requests that were not answered in time", "error", err)
 	}
@@ -246,11 +246,11 @@ func (h *httpServer) end() {
 	for _, c := range clients {
 		c.life.StopAccepting()
 	}
-	h.letAnswer(&h.serving, nil)
+	h.awaitAnswers(&h.serving, nil)
 	for key, c := range clients {
-		h.leaving.Go(func() { h.dismiss(key, c) })
+		h.ending.Go(func() { h.endClient(key, c) })
 	}
-	h.leaving.Wait()
+	h.ending.Wait()
 }
 
 // connected returns the clients that are connected now.

@@ -18,17 +18,17 @@ import (
 )
 
 // serve runs a gateway on HTTP and ends it with the test.
-func (r *rig) serve(t *testing.T, protocol mcpserver.Protocol, at mcpserver.HTTPConfig) (url string) {
+func (r *rig) serve(t *testing.T, protocol mcpserver.Protocol, httpCfg mcpserver.HTTPConfig) (url string) {
 	t.Helper()
-	at.Addr = "127.0.0.1:0"
+	httpCfg.Addr = "127.0.0.1:0"
 	ready := make(chan string, 1)
-	at.Ready = func(url string) { ready <- url }
+	httpCfg.Ready = func(url string) { ready <- url }
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() {
 		done <- mcpserver.ServeHTTP(ctx, mcpserver.Config{
 			Bus: bus.Config{Dir: r.Dir}, Protocol: protocol, Kubernetes: r.kubernetes, Version: "1.2.3", Logger: testrig.Quiet(),
-		}, at)
+		}, httpCfg)
 	}()
 	t.Cleanup(func() {
 		stop()

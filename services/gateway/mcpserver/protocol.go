@@ -44,8 +44,8 @@ func handshakeVersions() []string {
 	return []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
 }
 
-// errFull refuses another client.
-var errFull = &jsonrpc.Error{Code: codeBusy, Message: "too many clients are connected already: end one of their sessions"}
+// errTooManyClients refuses another client.
+var errTooManyClients = &jsonrpc.Error{Code: codeBusy, Message: "too many clients are connected already: end one of their sessions"}
 
 // batches reports whether the negotiated protocol has batches.
 func (s *server) batches() bool {
@@ -80,7 +80,7 @@ func (s *server) watchProtocol(next mcp.MethodHandler) mcp.MethodHandler {
 			s.minRank.Store(int32(rank))
 			return result, s.alerts.Do(func(state *delivery.State, _ time.Time) { state.Notifier.SetFloor(rank) })
 		default:
-			s.recognize(r)
+			s.recordIntroduction(r)
 			return next(ctx, method, r)
 		}
 	}
@@ -93,9 +93,9 @@ type introduced interface {
 	ClientCapabilities() *mcp.ClientCapabilities
 }
 
-// recognize notes what a client without initialize announces in its requests. For one
+// recordIntroduction records what a client without initialize announces in its requests. For one
 // that negotiated an older version the SDK still returns the version that it proposed.
-func (s *server) recognize(r mcp.Request) {
+func (s *server) recordIntroduction(r mcp.Request) {
 	if negotiated := s.protocol.Load(); negotiated != nil && *negotiated < version20260728 {
 		return
 	}
@@ -121,7 +121,7 @@ func (s *server) initialize(ctx context.Context, method string, r mcp.Request, p
 		s.announce(s.greeting.ProtocolVersion, params.ClientInfo, params.Capabilities)
 		result = s.greet(s.greeting.ProtocolVersion)
 		if session, ok := r.GetSession().(*mcp.ServerSession); ok && s.transport.sessionStarted != nil && !s.transport.sessionStarted(session) {
-			result, err = nil, errFull
+			result, err = nil, errTooManyClients
 		}
 	})
 	if first {
@@ -135,12 +135,12 @@ func (s *server) initialize(ctx context.Context, method string, r mcp.Request, p
 		version = params.ProtocolVersion
 	}
 	s.announce(version, params.ClientInfo, params.Capabilities)
-	return s.greet(version), s.restart(ctx)
+	return s.greet(version), s.resetSession(ctx)
 }
 
-// restart forgets the settings and subscriptions of the session before: nothing of them
+// resetSession forgets the settings and subscriptions of the session before: nothing of them
 // comes any more.
-func (s *server) restart(ctx context.Context) error {
+func (s *server) resetSession(ctx context.Context) error {
 	s.minRank.Store(0)
 	err := s.alerts.Do(func(state *delivery.State, _ time.Time) { state.ResetSettings() })
 	return errors.Join(err, s.kubernetes.UnsubscribeAll(ctx))

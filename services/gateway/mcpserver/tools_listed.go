@@ -38,14 +38,14 @@ func newToolset() *toolset {
 	t.setRead = sync.OnceFunc(func() { close(t.read) })
 	t.setSeen = sync.OnceFunc(func() {
 		close(t.seen)
-		t.remind()
+		t.announceIfStale()
 	})
 	return t
 }
 
-// remind announces the change to a client whose list is stale: when it happens, and again
+// announceIfStale announces the change to a client whose list is stale: when it happens, and again
 // when the client starts to listen.
-func (t *toolset) remind() {
+func (t *toolset) announceIfStale() {
 	select {
 	case <-t.seen:
 	default:

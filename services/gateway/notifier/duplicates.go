@@ -21,19 +21,19 @@ const (
 	maxIDs = 4
 )
 
-// sent remembers the alerts of the duplicate window in the order of sending. A linear
+// sentAlerts remembers the alerts of the duplicate window in the order of sending. A linear
 // search takes a microsecond.
 //
 // A finding whose resolution was sent is forgotten: raised again it is sent again, or
 // the client would go on to believe that it is resolved. A resolution is forgotten
 // when its finding is sent again.
-type sent []sentAlert
+type sentAlerts []sentAlert
 
 type sentAlert struct {
 	// key is the alert's key, and finding the key of the finding that it is about. They
 	// differ if the alert is a resolution.
 	key, finding key
-	at           time.Time
+	sentAt       time.Time
 	rank         int
 	// ids are the ids of the alert and of the duplicates suppressed since.
 	ids []string
@@ -54,16 +54,16 @@ func keysOf(a alert.Alert) (own, finding key) {
 }
 
 func keyOf(k alert.MergeKey) key {
-	over := byte(0)
+	flag := byte(0)
 	if k.Resolution {
-		over = 1
+		flag = 1
 	}
-	text := binary.AppendUvarint([]byte{over}, uint64(len(k.App)))
+	text := binary.AppendUvarint([]byte{flag}, uint64(len(k.App)))
 	sum := sha256.Sum256(append(append(text, k.App...), k.DedupKey...))
 	return key(sum[:len(key{})])
 }
 
-// resolution reports whether the sent alert said that its finding is over.
+// resolution reports whether the sent alert was a resolution.
 func (e *sentAlert) resolution() bool { return e.key != e.finding }
 
 // resolvedBy reports whether a resolution, which is about finding, resolves the sent
@@ -79,10 +79,10 @@ func (e *sentAlert) addRepeat(a alert.Alert) {
 
 // find returns the entry of the same alert sent within the window at no lower
 // severity, or nil.
-func (s sent) find(a alert.Alert, now time.Time) *sentAlert {
+func (s sentAlerts) find(a alert.Alert, now time.Time) *sentAlert {
 	k, _ := keysOf(a)
 	i := slices.IndexFunc(s, func(e sentAlert) bool {
-		return e.key == k && now.Sub(e.at) < duplicateWindow && a.Severity.Rank() <= e.rank
+		return e.key == k && now.Sub(e.sentAt) < duplicateWindow && a.Severity.Rank() <= e.rank
 	})
 	if i < 0 {
 		return nil
@@ -91,26 +91,26 @@ func (s sent) find(a alert.Alert, now time.Time) *sentAlert {
 }
 
 // resolvedBy reports whether a resolution resolves an alert sent within the window.
-func (s sent) resolvedBy(end alert.Alert, now time.Time) bool {
+func (s sentAlerts) resolvedBy(end alert.Alert, now time.Time) bool {
 	_, finding := keysOf(end)
-	return slices.ContainsFunc(s, func(e sentAlert) bool { return now.Sub(e.at) < duplicateWindow && e.resolvedBy(end, finding) })
+	return slices.ContainsFunc(s, func(e sentAlert) bool { return now.Sub(e.sentAt) < duplicateWindow && e.resolvedBy(end, finding) })
 }
 
 // forgetResolved forgets the findings that a sent resolution resolves.
-func (s *sent) forgetResolved(end alert.Alert) {
+func (s *sentAlerts) forgetResolved(end alert.Alert) {
 	_, finding := keysOf(end)
 	*s = slices.DeleteFunc(*s, func(e sentAlert) bool { return e.resolvedBy(end, finding) })
 }
 
 // add remembers an alert, sent now under these ids, and forgets what is older than the
 // window.
-func (s *sent) add(a alert.Alert, ids []string, now time.Time) {
+func (s *sentAlerts) add(a alert.Alert, ids []string, now time.Time) {
 	k, finding := keysOf(a)
 	*s = slices.DeleteFunc(*s, func(e sentAlert) bool {
-		return e.key == k || now.Sub(e.at) >= duplicateWindow
+		return e.key == k || now.Sub(e.sentAt) >= duplicateWindow
 	})
 	if len(*s) == maxSent {
 		*s = slices.Delete(*s, 0, 1)
 	}
-	*s = append(*s, sentAlert{key: k, finding: finding, at: now, rank: a.Severity.Rank(), ids: ids[max(len(ids)-maxIDs, 0):]})
+	*s = append(*s, sentAlert{key: k, finding: finding, sentAt: now, rank: a.Severity.Rank(), ids: ids[max(len(ids)-maxIDs, 0):]})
 }

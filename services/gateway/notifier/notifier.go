@@ -39,11 +39,11 @@ type Notifier struct {
 	// severities records all offered alerts, also while the notifier is disabled.
 	severities inbox.Severities
 	causes     alert.Causes
-	// since is when the first pending alert was offered.
-	since time.Time
-	sent  sent
-	pace  pace
-	stats Stats
+	// pendingSince is when the first pending alert was offered.
+	pendingSince time.Time
+	sent         sentAlerts
+	sendTimes    sendTimes
+	stats        Stats
 }
 
 // Stats counts since Enable. Every alert offered since is counted in one of Emitted,
@@ -150,7 +150,7 @@ func (n *Notifier) Offer(a alert.Alert, now time.Time) []Notification {
 		n.stats.Filtered++
 		return nil
 	}
-	open := !now.Before(n.pace.free(n.throttle()))
+	open := !now.Before(n.sendTimes.nextAllowed(n.throttle()))
 	switch _, pending := n.pending.Find(a.Revises); {
 	case a.Revises != "" && n.pending.Revise(a):
 		n.stats.Revised++
@@ -172,7 +172,7 @@ func (n *Notifier) Offer(a alert.Alert, now time.Time) []Notification {
 	case n.pending.Merge(a):
 	case n.pending.Len() >= maxPending && open:
 		out := n.emit(now) // a full batch is sent without the new alert
-		n.since = now
+		n.pendingSince = now
 		n.pending.Add(a)
 		return out
 	case n.pending.Len() >= maxPending:
@@ -180,7 +180,7 @@ func (n *Notifier) Offer(a alert.Alert, now time.Time) []Notification {
 		return nil
 	default:
 		if n.pending.Len() == 0 {
-			n.since = now
+			n.pendingSince = now
 		}
 		n.pending.Add(a)
 	}
@@ -217,11 +217,11 @@ func (n *Notifier) Next() (at time.Time, ok bool) {
 	if n.pending.Len() == 0 {
 		return time.Time{}, false
 	}
-	free := n.pace.free(n.throttle())
-	if n.since.Before(free) && !n.since.Before(free.Add(-jitter)) {
+	free := n.sendTimes.nextAllowed(n.throttle())
+	if n.pendingSince.Before(free) && !n.pendingSince.Before(free.Add(-jitter)) {
 		return free, true
 	}
-	return later(n.since.Add(settle), free), true
+	return later(n.pendingSince.Add(settle), free), true
 }
 
 // Due returns the batch if its time has come.
@@ -248,7 +248,7 @@ func (n *Notifier) emit(now time.Time) []Notification {
 	for a, ids := range n.pending.All() {
 		n.sent.add(a, ids, now)
 	}
-	n.pace.add(now)
+	n.sendTimes.add(now)
 	n.stats.NotifyCount++
 	n.stats.Emitted += n.pending.Offers()
 	n.pending.Clear()

@@ -15,20 +15,20 @@ const (
 	rateLimit  = 12
 )
 
-// pace holds the times of the newest rateLimit notifications, oldest first.
-type pace []time.Time
+// sendTimes holds the times of the newest rateLimit notifications, oldest first.
+type sendTimes []time.Time
 
 // add records a notification.
-func (p *pace) add(now time.Time) {
+func (p *sendTimes) add(now time.Time) {
 	if len(*p) == rateLimit {
 		*p = slices.Delete(*p, 0, 1)
 	}
 	*p = append(*p, now)
 }
 
-// free returns the time from which the next notification may be sent: the throttle has
+// nextAllowed returns the time from which the next notification may be sent: the throttle has
 // passed and the window has room. It is the zero time before the first notification.
-func (p pace) free(throttle time.Duration) time.Time {
+func (p sendTimes) nextAllowed(throttle time.Duration) time.Time {
 	if len(p) == 0 {
 		return time.Time{}
 	}

@@ -27,12 +27,12 @@ var (
 
 // The times of a lease as shares of its TTL: 3 s, 2 s and 1 s of 10 s.
 const (
-	// renewals is how many renewals fit into a TTL, with one to spare.
-	renewals = 3
-	// margin is how much sooner a holder stops than the store forgets the lease.
-	margin = 5
-	// attempts is how often in a TTL a process on standby tries to acquire the lease.
-	attempts = 10
+	// renewalsPerTTL is how many renewals fit into a TTL, with one to spare.
+	renewalsPerTTL = 3
+	// TTL/marginDivisor is how much sooner a holder stops than the store forgets the lease.
+	marginDivisor = 5
+	// attemptsPerTTL is how often in a TTL a process on standby tries to acquire the lease.
+	attemptsPerTTL = 10
 )
 
 // Config says which lease.
@@ -61,7 +61,7 @@ func Run(ctx context.Context, cfg Config, act func(ctx context.Context) error) {
 		switch {
 		case err == nil:
 			logged = ""
-			h := holder{Config: cfg, clock: NewClock(cfg.TTL - cfg.TTL/margin), revision: revision, renewed: make(chan renewal, 1)}
+			h := holder{Config: cfg, clock: NewClock(cfg.TTL - cfg.TTL/marginDivisor), revision: revision, renewed: make(chan renewal, 1)}
 			if err := h.hold(ctx, sent, act); err != nil && ctx.Err() == nil {
 				cfg.Logger.Warn("work under the lease restarts", "error", err)
 			}
@@ -71,12 +71,12 @@ func Run(ctx context.Context, cfg Config, act func(ctx context.Context) error) {
 			cfg.Logger.Warn("waiting for the lease", "error", err)
 		}
 		// Processes on standby try at different times.
-		wait(ctx, cfg.TTL/attempts/2+rand.N(cfg.TTL/attempts)/2) //nolint:gosec // guessing it gains nothing
+		wait(ctx, cfg.TTL/attemptsPerTTL/2+rand.N(cfg.TTL/attemptsPerTTL)/2) //nolint:gosec // guessing it gains nothing
 	}
 }
 
 func acquire(ctx context.Context, cfg Config) (uint64, error) {
-	ctx, cancel := context.WithTimeout(ctx, cfg.TTL/renewals)
+	ctx, cancel := context.WithTimeout(ctx, cfg.TTL/renewalsPerTTL)
 	defer cancel()
 	return cfg.Store.Acquire(ctx, cfg.Value())
 }
@@ -108,7 +108,7 @@ func (h *holder) hold(ctx context.Context, sent time.Time, act func(context.Cont
 	defer h.report(false)
 	ended := make(chan error, 1)
 	go func() { ended <- act(acting) }()
-	renew := time.NewTimer(h.TTL / renewals)
+	renew := time.NewTimer(h.TTL / renewalsPerTTL)
 	defer renew.Stop()
 	expiry := time.NewTimer(h.clock.Left(time.Now()))
 	defer expiry.Stop()
@@ -117,9 +117,9 @@ func (h *holder) hold(ctx context.Context, sent time.Time, act func(context.Cont
 		stop(ErrLost)
 		err := <-ended
 		h.awaitRenewal()
-		return because(lost, err)
+		return joinReasons(lost, err)
 	}
-	orderly := ctx.Done()
+	stopping := ctx.Done()
 	for {
 		select {
 		case err := <-ended:
@@ -127,14 +127,14 @@ func (h *holder) hold(ctx context.Context, sent time.Time, act func(context.Cont
 			h.awaitRenewal()
 			h.release(ctx)
 			return err
-		case <-orderly:
-			orderly = nil
+		case <-stopping:
+			stopping = nil
 			stop(context.Cause(ctx))
 		case <-h.Changed:
 			h.renew(acting)
 		case <-renew.C:
 			h.renew(acting)
-			renew.Reset(h.TTL / renewals)
+			renew.Reset(h.TTL / renewalsPerTTL)
 		case r := <-h.renewed:
 			h.renewing = false
 			switch {
@@ -146,7 +146,7 @@ func (h *holder) hold(ctx context.Context, sent time.Time, act func(context.Cont
 				return abort(fmt.Errorf("%w: %w", ErrLost, r.err))
 			default:
 				h.Logger.Debug("the lease is not renewed yet", "error", r.err)
-				renew.Reset(h.TTL / renewals / renewals)
+				renew.Reset(h.TTL / renewalsPerTTL / renewalsPerTTL)
 			}
 		case <-expiry.C:
 			if left := h.clock.Left(time.Now()); left > 0 {
@@ -168,7 +168,7 @@ func (h *holder) renew(ctx context.Context) {
 	h.renewing = true
 	revision := h.revision
 	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.TTL/renewals)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.TTL/renewalsPerTTL)
 		defer cancel()
 		r := renewal{sent: time.Now()}
 		r.revision, r.err = h.Store.Renew(ctx, h.Value(), revision)
@@ -189,7 +189,7 @@ func (h *holder) awaitRenewal() {
 
 // release gives the lease up, so that the next process need not wait until it expires.
 func (h *holder) release(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.TTL/margin)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.TTL/marginDivisor)
 	defer cancel()
 	if err := h.Store.Release(ctx, h.revision); err != nil {
 		h.Logger.Info("the lease could not be released; it expires", "error", err)
@@ -202,8 +202,8 @@ func (h *holder) report(held bool) {
 	}
 }
 
-// because joins why the lease was lost with how act ended, unless that is the same.
-func because(lost, ended error) error {
+// joinReasons joins why the lease was lost with how act ended, unless that is the same.
+func joinReasons(lost, ended error) error {
 	if errors.Is(ended, ErrLost) {
 		return lost
 	}

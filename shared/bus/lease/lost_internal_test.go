@@ -17,12 +17,12 @@ func TestBecause(t *testing.T) {
 		{fmt.Errorf("read: %w", ErrLost), lost.Error()},
 		{errors.New("no room"), lost.Error() + "\nno room"},
 	} {
-		got := because(lost, tt.ended)
+		got := joinReasons(lost, tt.ended)
 		if got.Error() != tt.want {
-			t.Errorf("because(lost, %v) = %q, want %q", tt.ended, got, tt.want)
+			t.Errorf("joinReasons(lost, %v) = %q, want %q", tt.ended, got, tt.want)
 		}
 		if !errors.Is(got, ErrHeld) {
-			t.Errorf("because(lost, %v) = %q, want one that wraps ErrHeld", tt.ended, got)
+			t.Errorf("joinReasons(lost, %v) = %q, want one that wraps ErrHeld", tt.ended, got)
 		}
 	}
 }
