@@ -8,7 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-var alertmanagerBodies = bodies{media: []string{typeJSON}}
+var alertmanagerBodies = bodyFormat{media: []string{typeJSON}}
 
 // decodeAlertmanager takes one webhook of Prometheus Alertmanager, which can send a
 // bearer token.

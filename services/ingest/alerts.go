@@ -37,18 +37,18 @@ func (h *handler) receiveAlerts(r *http.Request, s *sender) (httpserve.Answer, e
 	for state, n := range batch.states {
 		h.metrics.alerts.WithLabelValues(state).Add(float64(n))
 	}
-	h.countLeftOut(r, batch.leftOut)
+	h.countSkipped(r, batch.skipped)
 	return answerAccepted(batch.size), nil
 }
 
-// alertBatch is what the alerts of one request become on the bus.
+// alertBatch has the messages for the bus of one request with alerts.
 type alertBatch struct {
 	messages      []*nats.Msg
-	size, leftOut int
+	size, skipped int
 	states        map[string]int
 }
 
-// prepareAlerts cleans and encodes.
+// prepareAlerts cleans and encodes alerts.
 func (h *handler) prepareAlerts(alerts []external.Alert, leftOut int) (alertBatch, error) {
 	states := map[string]int{}
 	for i := range alerts {
@@ -109,7 +109,7 @@ func alertMessages(alerts []external.Alert) ([]*nats.Msg, error) {
 		if err != nil {
 			return nil, err
 		}
-		if before == 0 || len(data) < maxMessage { // the closing bracket is to come
+		if before == 0 || len(data) < maxMessage { // room for the closing bracket
 			open = data
 			continue
 		}

@@ -16,23 +16,23 @@ import (
 // maxIgnored is the longest reason in an answer, in characters.
 const maxIgnored = 1000
 
-// answerAccepted is the answer with the number of stored events or alerts.
+// answerAccepted returns the answer with the number of stored events or alerts.
 func answerAccepted(n int) httpserve.Answer {
 	return httpserve.Answer{Status: http.StatusOK, Body: append(strconv.AppendInt([]byte(`{"ok":true,"accepted":`), int64(n), 10), '}')}
 }
 
-// answerDuplicate is the answer to a delivery that was stored before.
+// answerDuplicate returns the answer to a delivery that was stored before.
 func answerDuplicate() httpserve.Answer {
 	return httpserve.Answer{Status: http.StatusOK, Body: []byte(`{"ok":true,"duplicate":true}`)}
 }
 
-// answerIgnored is the answer to a request that was understood and has no effect.
+// answerIgnored returns the answer to a request that was understood and has no effect.
 func answerIgnored(reason string) httpserve.Answer {
 	body, _ := jsontext.AppendQuote([]byte(`{"ok":true,"ignored":`), sanitize.Cut(sanitize.Visible(reason), maxIgnored))
 	return httpserve.Answer{Status: http.StatusAccepted, Body: append(body, '}')}
 }
 
-// refusePublish makes a refusal of an error of the bus.
+// refusePublish returns the refusal for an error of the bus.
 func refusePublish(err error) *httpserve.Refusal {
 	status, message := http.StatusServiceUnavailable, err.Error() // ErrUnreachable, ErrUnacknowledged, ErrStore, ErrRefused
 	switch {

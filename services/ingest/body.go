@@ -27,28 +27,27 @@ const (
 const (
 	// maxBody is the largest body, in bytes.
 	maxBody = 1 << 20
-	// firstRead is the size of a buffer at first. It grows with what has arrived, not with
-	// what was announced: else a few slow senders could hold all memory with empty hands.
+	// firstRead is the initial size of a buffer. It grows with the bytes that have arrived, not
+	// with Content-Length: else a few slow senders could reserve all memory.
 	firstRead = 16 << 10
 )
 
-// bodies is which bodies a sender may send.
-type bodies struct {
+// bodyFormat describes the bodies that a sender may send.
+type bodyFormat struct {
 	// media are the accepted content types. Empty: any, because the body alone shows its
 	// format.
 	media []string
-	// untyped: the content type may be missing.
-	untyped bool
-	// compressed: bodies may come compressed.
-	compressed bool
-	// native: the format is Tocsin's own.
-	native bool
+	// allowUntyped accepts bodies without a content type.
+	allowUntyped bool
+	// allowCompressed accepts compressed bodies.
+	allowCompressed bool
+	// isNative is set if the format is Tocsin's own.
+	isNative bool
 }
 
-// body is the bytes of one request, and what they take of the bytes in flight.
+// body is the body of one request, and its share of the bytes in flight.
 type body struct {
-	// media is the content type, encoding the compression; both in lower case, and empty
-	// where the sender names none.
+	// media is the content type, encoding the compression, in lower case. Both may be empty.
 	media, encoding string
 
 	data     []byte
@@ -59,13 +58,13 @@ type body struct {
 
 var byteOrderMark = []byte("\ufeff")
 
-// buffers holds the memory of bodies that were answered. Nothing decoded points into it:
-// decoding copies.
+// buffers has the buffers of finished requests. Decoding copies, so nothing decoded refers to
+// them.
 var buffers = sync.Pool{New: func() any { buffer := make([]byte, firstRead); return &buffer }}
 
-// open reads the whole body of a request, still compressed. Its errors are refusals. The
-// body has to be released.
-func (h *handler) open(r *http.Request, accepted bodies) (*body, error) {
+// readBody reads the whole body of a request, and leaves it compressed. Its errors are refusals.
+// The caller must release the body.
+func (h *handler) readBody(r *http.Request, accepted bodyFormat) (*body, error) {
 	media, err := accepted.contentType(r)
 	if err != nil {
 		return nil, err
@@ -74,7 +73,7 @@ func (h *handler) open(r *http.Request, accepted bodies) (*body, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := h.read(r)
+	b, err := h.startBody(r)
 	if err != nil {
 		return nil, err
 	}
@@ -82,32 +81,32 @@ func (h *handler) open(r *http.Request, accepted bodies) (*body, error) {
 	return b, nil
 }
 
-func (h *handler) read(r *http.Request) (*body, error) {
+func (h *handler) startBody(r *http.Request) (*body, error) {
 	if r.ContentLength > maxBody {
 		return nil, tooLarge()
 	}
 	if !h.inFlight.enter() {
-		return nil, h.shed("too many requests are under way: try again later")
+		return nil, h.refuseBusy("too many requests are under way: try again later")
 	}
 	b := &body{inFlight: h.inFlight, buffer: buffers.Get().(*[]byte)}
-	if err := h.fill(b, r); err != nil {
+	if err := h.readBytes(b, r); err != nil {
 		b.release()
 		return nil, err
 	}
 	return b, nil
 }
 
-func (h *handler) fill(b *body, r *http.Request) error {
+func (h *handler) readBytes(b *body, r *http.Request) error {
 	n := 0
 	for {
-		if int64(n) >= b.reserved { // before reading more, reserve its room
+		if int64(n) >= b.reserved { // reserve the bytes before reading them
 			more := min(max(b.reserved, firstRead), maxBody+1-b.reserved)
 			if r.ContentLength >= 0 {
 				more = min(more, r.ContentLength+1-b.reserved) // one more to see the end
 			}
 			more = max(more, 1)
 			if !h.inFlight.reserve(more) {
-				return h.shed("too many bytes are under way: try again later")
+				return h.refuseBusy("too many bytes are under way: try again later")
 			}
 			b.reserved += more
 			b.grow(n)
@@ -147,22 +146,21 @@ func (b *body) release() {
 	b.data, b.buffer = nil, nil
 }
 
-// shed refuses a request because of those under way.
-func (h *handler) shed(message string) *httpserve.Refusal {
+// refuseBusy returns the refusal of a request because too many others are under way.
+func (h *handler) refuseBusy(message string) *httpserve.Refusal {
 	h.metrics.shed.Inc()
 	return httpserve.Refuse(http.StatusTooManyRequests, message).Retry(httpserve.RetryAfter)
 }
 
 func tooLarge() *httpserve.Refusal { return httpserve.BodyTooLarge(maxBody, "send smaller batches") }
 
-// contentType returns which of the accepted media types a body has. Where any is
-// accepted, it is the one that the request names, or empty.
-func (a bodies) contentType(r *http.Request) (string, error) {
+// contentType returns the media type of a body. If any is accepted, it may be empty.
+func (a bodyFormat) contentType(r *http.Request) (string, error) {
 	refuse := func(message string) (string, error) {
 		return "", httpserve.Refuse(http.StatusUnsupportedMediaType, message)
 	}
 	values := r.Header.Values("Content-Type")
-	if len(a.media) == 0 || a.untyped && r.Header.Get("Content-Type") == "" {
+	if len(a.media) == 0 || a.allowUntyped && r.Header.Get("Content-Type") == "" {
 		media, _, err := mime.ParseMediaType(strings.Join(values, ""))
 		if err != nil {
 			media = ""
@@ -186,13 +184,13 @@ func (a bodies) contentType(r *http.Request) (string, error) {
 	return got, nil
 }
 
-// contentEncoding returns how a body is compressed, in lower case, or nothing.
-func (a bodies) contentEncoding(r *http.Request) (string, error) {
+// contentEncoding returns the compression of a body in lower case, or "" for none.
+func (a bodyFormat) contentEncoding(r *http.Request) (string, error) {
 	got := strings.ToLower(strings.TrimSpace(strings.Join(r.Header.Values("Content-Encoding"), ", ")))
 	switch {
 	case got == "" || got == "identity":
 		return "", nil
-	case !a.compressed:
+	case !a.allowCompressed:
 		return "", httpserve.Refuse(http.StatusUnsupportedMediaType, "Content-Encoding must be identity: send the body uncompressed")
 	case decompressors[got] == nil:
 		return "", httpserve.Refuse(http.StatusUnsupportedMediaType, "Content-Encoding must be one of "+strings.Join(slices.Sorted(maps.Keys(decompressors)), ", "))

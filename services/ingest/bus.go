@@ -17,7 +17,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// sink stores what was accepted.
+// sink stores accepted events, alerts and results.
 type sink interface {
 	// Publish returns when all messages are stored. Its errors are those of
 	// [bus.Publisher].
@@ -25,7 +25,7 @@ type sink interface {
 	// Show writes a result to the view of CI results, and deletes those that it makes
 	// outdated. Its errors are those of Publish, or errResultsBusy.
 	Show(ctx context.Context, result *nats.Msg) error
-	// Delivered reports whether a delivery, by its subject, was noted as stored.
+	// Delivered reports whether the subject of a delivery is stored.
 	Delivered(ctx context.Context, subject string) (bool, error)
 	// Ready returns why a write would not succeed now, or nil.
 	Ready(ctx context.Context) error
@@ -34,15 +34,15 @@ type sink interface {
 const (
 	// publishWindow is how many messages may wait for their acknowledgement.
 	publishWindow = 4096
-	// publishAtOnce is how many of them one request may have under way: a batch of
+	// maxPublishPerRequest is how many of them one request may have under way: a batch of
 	// thousands of apps must not fill the window by itself, and then be refused with half
 	// of it stored.
-	publishAtOnce = 256
-	// breakAfter is how many failures in a row open the circuit: writes are then refused
+	maxPublishPerRequest = 256
+	// breakerFailures is how many failures in a row open the circuit: writes are then refused
 	// without trying.
-	breakAfter = 5
-	// breakFor is how long the circuit stays open until one write is tried.
-	breakFor = 2 * time.Second
+	breakerFailures = 5
+	// breakerOpenTime is how long the circuit stays open until one write is tried.
+	breakerOpenTime = 2 * time.Second
 	// reconnectPause is the pause between two sessions, and between attempts to provision.
 	reconnectPause = 500 * time.Millisecond
 	// provisionTimeout bounds one attempt to create the streams.
@@ -94,8 +94,8 @@ func newBusSink(cfg Config) *busSink {
 		Retry: func(err error) bool { return s.current.Load() != nil && !errors.Is(err, bus.ErrIncompatible) },
 	})
 	s.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
-		Name: circuitName, MaxRequests: 1, Timeout: breakFor,
-		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakAfter },
+		Name: circuitName, MaxRequests: 1, Timeout: breakerOpenTime,
+		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
 		// A bus that refuses a message is reachable.
 		IsSuccessful:  func(err error) bool { return err == nil || errors.Is(err, bus.ErrRefused) },
 		IsExcluded:    func(err error) bool { return errors.Is(err, bus.ErrBusy) || errors.Is(err, context.Canceled) },
@@ -104,8 +104,8 @@ func newBusSink(cfg Config) *busSink {
 	return s
 }
 
-// run keeps a session on the bus until ctx ends. On each it creates missing streams, where
-// the sink is to, and calls attend. It fails when the streams are incompatible, and when
+// run keeps a session on the bus until ctx ends. On each session it creates missing streams, if
+// provision is set, and calls attend. It fails when the streams are incompatible, and when
 // there can be no first session.
 func (s *busSink) run(ctx context.Context, attend func(context.Context, *bus.Session)) error {
 	return s.link.Run(ctx, func(ctx context.Context, session *bus.Session) error {
@@ -151,7 +151,7 @@ func (s *busSink) circuitChanged(_ string, from, to gobreaker.State) {
 func (s *busSink) Publish(ctx context.Context, msgs ...*nats.Msg) error {
 	_, err := s.breaker.Execute(func() (struct{}, error) {
 		publisher := s.current.Load().publisher
-		for part := range slices.Chunk(msgs, publishAtOnce) {
+		for part := range slices.Chunk(msgs, maxPublishPerRequest) {
 			if _, err := publisher.Publish(ctx, part...); err != nil {
 				text := sanitize.Cut(err.Error(), maxReason)
 				s.failure.Store(&text)
@@ -171,7 +171,7 @@ func (s *busSink) Show(ctx context.Context, result *nats.Msg) error {
 	return s.view.put(ctx, s.current.Load(), func(ctx context.Context) error { return s.Publish(ctx, result) })
 }
 
-// Delivered looks for the note of a delivery.
+// Delivered reports whether the subject of a delivery is stored.
 func (s *busSink) Delivered(ctx context.Context, subject string) (bool, error) {
 	return s.current.Load().Contains(ctx, bus.StreamDeliveries, subject)
 }

@@ -21,34 +21,33 @@ type Masker interface {
 // Bounds of texts, in characters: longer ones are accepted and cut. The Masker cuts the
 // bodies of network events. One event then always fits into maxMessage.
 const (
-	maxText    = 16 << 10 // message, error, reason
-	maxStack   = 32 << 10
-	maxURL     = 4 << 10
-	maxTarget  = 2 << 10
-	maxName    = 256      // app, session, release, method and the like
-	maxArgs    = 16 << 10 // all texts in args together
-	maxValues  = 500      // values in args together
-	maxDepth   = 16       // of values in args
-	maxHeaders = 100
-	maxHeader  = 4 << 10  // one value
-	headerRoom = 16 << 10 // all names and values together
+	maxText        = 16 << 10 // message, error, reason
+	maxStack       = 32 << 10
+	maxURL         = 4 << 10
+	maxTarget      = 2 << 10
+	maxName        = 256      // app, session, release, method and the like
+	maxArgs        = 16 << 10 // all texts in args together
+	maxValues      = 500      // values in args together
+	maxDepth       = 16       // of values in args
+	maxHeaders     = 100
+	maxHeader      = 4 << 10  // one value
+	maxHeaderBytes = 16 << 10 // all names and values together
 )
 
-// commonTexts are the texts that events of a batch mostly share.
-type commonTexts [4]string
+// sharedTexts are the texts that the events of a batch usually have in common.
+type sharedTexts [4]string
 
-func commonTextsOf(e *telemetry.Event) [4]*string {
+func sharedTextsOf(e *telemetry.Event) [4]*string {
 	return [...]*string{&e.App, &e.Session, &e.Release, &e.URL}
 }
 
-// cleanEvents cleans a batch. A common text that equals that of the previous event is not
-// cleaned again: in a batch of small events that would be most of the work, and far more
-// for 10,000 events that share a long text.
+// cleanEvents cleans a batch. A shared text that equals that of the previous event is not
+// cleaned again: that would be most of the work for a batch of small events.
 func cleanEvents(events []telemetry.Event, m Masker, now time.Time) {
-	var raw, clean commonTexts
+	var raw, clean sharedTexts
 	for i := range events {
-		texts := commonTextsOf(&events[i])
-		var same [len(commonTexts{})]bool
+		texts := sharedTextsOf(&events[i])
+		var same [len(sharedTexts{})]bool
 		for n, text := range texts {
 			if same[n] = i > 0 && *text == raw[n]; same[n] {
 				*text = ""

@@ -7,7 +7,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// ellipsis stands for what was cut.
+// ellipsis replaces values that were cut.
 const ellipsis = "…"
 
 // stripArgs removes hidden characters from every text in the arguments of a log line,
@@ -38,16 +38,16 @@ func stripValue(v any) any {
 	return v
 }
 
-// allowance is how many bytes of text and how many values the arguments of one log line
-// may still have.
-type allowance struct{ text, values int }
+// argsBudget is the rest of the bytes of text, and of the values, that the arguments of one log
+// line may have.
+type argsBudget struct{ text, values int }
 
 func cutArgs(args []any) []any {
-	a := allowance{text: maxArgs, values: maxValues}
+	a := argsBudget{text: maxArgs, values: maxValues}
 	return a.array(args, 1)
 }
 
-func (a *allowance) value(v any, depth int) any {
+func (a *argsBudget) value(v any, depth int) any {
 	a.values--
 	switch v := v.(type) {
 	case string:
@@ -73,7 +73,7 @@ func (a *allowance) value(v any, depth int) any {
 	return v
 }
 
-func (a *allowance) array(values []any, depth int) []any {
+func (a *argsBudget) array(values []any, depth int) []any {
 	for i := range values {
 		if a.values <= 0 {
 			return append(values[:i], ellipsis)
@@ -83,9 +83,9 @@ func (a *allowance) array(values []any, depth int) []any {
 	return values
 }
 
-// cut cuts a text to the allowance and subtracts it. It counts bytes for characters, so
-// the allowance is never exceeded.
-func (a *allowance) cut(text string) string {
+// cut cuts a text to the budget, and subtracts its bytes. The cut is in characters, which are
+// never more than the bytes.
+func (a *argsBudget) cut(text string) string {
 	text = sanitize.Cut(text, max(a.text, 1))
 	a.text -= len(text)
 	return text
@@ -110,11 +110,11 @@ func cutHeaders(headers map[string]string) map[string]string {
 		total += len(name) + len(value)
 		fits = fits && len(name) <= maxName && len(value) <= maxHeader
 	}
-	if fits && total <= headerRoom {
+	if fits && total <= maxHeaderBytes {
 		return headers
 	}
 	out := make(map[string]string, min(len(headers), maxHeaders))
-	room := headerRoom
+	room := maxHeaderBytes
 	for _, name := range slices.Sorted(maps.Keys(headers)) {
 		value := sanitize.Cut(headers[name], maxHeader)
 		name = sanitize.Cut(name, maxName)

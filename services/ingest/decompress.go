@@ -17,8 +17,8 @@ import (
 const (
 	// maxDecompressed is the largest body once it is decompressed, in bytes.
 	maxDecompressed = 8 << 20
-	// firstDecompressed is the size of the buffer at first. It doubles with what has come
-	// out, so a small body that claims much costs little.
+	// firstDecompressed is the initial size of the buffer. It doubles as needed, so a small body
+	// that announces a large size costs little.
 	firstDecompressed = 64 << 10
 )
 
@@ -46,10 +46,10 @@ func (h *handler) decompress(b *body) error {
 	}
 	buffer, n := []byte(nil), 0
 	for {
-		if n == len(buffer) { // before decompressing more, reserve its room
+		if n == len(buffer) { // reserve the bytes before decompressing them
 			more := min(max(n, firstDecompressed), maxDecompressed+1-n)
 			if !h.inFlight.reserve(int64(more)) {
-				return h.shed("too many bytes are under way: try again later")
+				return h.refuseBusy("too many bytes are under way: try again later")
 			}
 			b.reserved += int64(more)
 			larger := make([]byte, n+more)

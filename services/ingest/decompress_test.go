@@ -42,7 +42,7 @@ func packed(t testing.TB, encoding string, data []byte) []byte {
 func withLines(s sink, change ...func(*Config)) *handler {
 	h := testHandler(s, change...)
 	h.Front = h.front(append(h.routes(), h.route(sender{
-		path: "/lines", bodies: bodies{compressed: true}, pages: true,
+		path: "/lines", bodies: bodyFormat{allowCompressed: true}, fromPages: true,
 		events: func(_ *http.Request, b *body) (decodedEvents, error) {
 			var d decodedEvents
 			for line := range strings.Lines(string(b.data)) {

@@ -10,14 +10,15 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// decodedEvents is what a body with events holds.
+// decodedEvents are the events of a body.
 type decodedEvents struct {
 	events []telemetry.Event
-	// valid: the events are known to be valid. Else those that are not are left out.
-	valid bool
-	// leftOut is how many items of the body could not be made events.
-	leftOut int
-	// answer is the answer once the events are stored. Nil: how many were accepted.
+	// isValid is set if the events are known to be valid. Otherwise invalid ones are dropped.
+	isValid bool
+	// skipped is how many items of the body became no event.
+	skipped int
+	// answer is the answer once the events are stored. If it is nil, the answer is how many
+	// were accepted.
 	answer *httpserve.Answer
 	// undo is called when the events could not be stored. It may be nil.
 	undo func()
@@ -49,14 +50,14 @@ func (h *handler) receiveEvents(r *http.Request, s *sender) (httpserve.Answer, e
 	for kind, n := range batch.kinds {
 		h.metrics.countEvents(kind, n)
 	}
-	h.countLeftOut(r, batch.leftOut)
+	h.countSkipped(r, batch.skipped)
 	if batch.answer != nil {
 		return *batch.answer, nil
 	}
 	return answerAccepted(batch.size), nil
 }
 
-// eventBatch is what the events of one request become on the bus.
+// eventBatch has the messages for the bus of one request with events.
 type eventBatch struct {
 	decodedEvents
 	messages []*nats.Msg
@@ -64,9 +65,9 @@ type eventBatch struct {
 	kinds    map[telemetry.Kind]int
 }
 
-// prepareEvents cleans and encodes.
+// prepareEvents cleans and encodes events.
 func (h *handler) prepareEvents(r *http.Request, decoded decodedEvents) (eventBatch, error) {
-	if !decoded.valid {
+	if !decoded.isValid {
 		decoded.dropInvalid()
 	}
 	kinds := make(map[telemetry.Kind]int, len(telemetry.Kinds()))
@@ -83,7 +84,7 @@ func (h *handler) prepareEvents(r *http.Request, decoded decodedEvents) (eventBa
 	return eventBatch{decoded, msgs, size, kinds}, nil
 }
 
-// dropInvalid leaves out events that break the rules of docs/reference/events.md.
+// dropInvalid drops the events that break the rules of docs/reference/events.md.
 func (d *decodedEvents) dropInvalid() {
 	kept := d.events[:0]
 	for i := range d.events {
@@ -92,7 +93,7 @@ func (d *decodedEvents) dropInvalid() {
 			e.App = telemetry.DefaultApp
 		}
 		if e.Validate() != nil {
-			d.leftOut++
+			d.skipped++
 			continue
 		}
 		kept = append(kept, *e)
@@ -100,5 +101,5 @@ func (d *decodedEvents) dropInvalid() {
 	d.events = kept
 }
 
-// eventTime is a time as events carry it: UTC, milliseconds.
+// eventTime returns a time in the precision of events: UTC, milliseconds.
 func eventTime(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

@@ -12,7 +12,7 @@ import (
 // webhookSecrets are the secrets of webhooks; those that are empty are not set.
 type webhookSecrets struct{ github, gitlabToken, gitlabSigning string }
 
-var githubBodies = bodies{media: []string{github.TypeJSON, github.TypeForm}}
+var githubBodies = bodyFormat{media: []string{github.TypeJSON, github.TypeForm}}
 
 // checkGitHub refuses a delivery that is signed where no secret is set, because its
 // signature can't be verified. A delivery that is not signed needs the bearer token.

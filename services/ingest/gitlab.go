@@ -8,7 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 )
 
-var gitlabBodies = bodies{media: []string{typeJSON}}
+var gitlabBodies = bodyFormat{media: []string{typeJSON}}
 
 // checkGitLab refuses a delivery without the secret token, where one is set and no
 // signing token. A delivery needs the bearer token where neither is set.

@@ -80,7 +80,7 @@ func (h *handler) checkSite(r *http.Request, route *httpserve.Route) error {
 	}
 	err := h.policy.CheckTrusted(r)
 	if origin := h.policy.ForeignOrigin(r); err != nil && origin != "" {
-		h.refused.note(h.masker.String(origin), h.now())
+		h.refused.record(h.masker.String(origin), h.now())
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func (p pressure) String() string {
 	}
 }
 
-// next is the pressure after a change. It falls only below 60%, so that it does not
+// next returns the pressure after a change. It falls only below 60%, so that it does not
 // alternate around a threshold.
 func (p pressure) next(used, limit int64) pressure {
 	switch {
@@ -71,7 +71,7 @@ func newInFlight(limit int64) *inFlight {
 // reserve adds n bytes, or reports false if they would exceed the bound.
 func (f *inFlight) reserve(n int64) bool {
 	used := f.used.Add(n)
-	f.note(used)
+	f.updatePressure(used)
 	if used > f.limit {
 		f.free(n)
 		return false
@@ -80,7 +80,7 @@ func (f *inFlight) reserve(n int64) bool {
 }
 
 // free removes n bytes.
-func (f *inFlight) free(n int64) { f.note(f.used.Add(-n)) }
+func (f *inFlight) free(n int64) { f.updatePressure(f.used.Add(-n)) }
 
 // enter counts a request, or reports false if it would exceed the bound.
 func (f *inFlight) enter() bool {
@@ -91,10 +91,12 @@ func (f *inFlight) enter() bool {
 	return true
 }
 
-// leave ends what enter counted.
+// leave uncounts a request that enter counted.
 func (f *inFlight) leave() { f.requests.Add(-1) }
 
-func (f *inFlight) note(used int64) {
+// updatePressure sets the pressure for a number of bytes in flight, and sends a change to the
+// reporter.
+func (f *inFlight) updatePressure(used int64) {
 	for {
 		before := f.pressure.Load()
 		after := pressure(before).next(used, f.limit)
@@ -111,7 +113,8 @@ func (f *inFlight) note(used int64) {
 	}
 }
 
-// reading is the pressure at this moment, with a number of bytes that agrees with it.
+// reading returns the current pressure, and a number of bytes in flight that is consistent with
+// it.
 func (f *inFlight) reading() pressureReading {
 	p, used := pressure(f.pressure.Load()), f.used.Load()
 	switch p {

@@ -115,7 +115,7 @@ func Run(ctx context.Context, cfg Config) error {
 		leaveBus()
 		return errors.Join(g.Wait(), intake.Close(), closeListener(otlp))
 	}
-	reporter := &reporter{sink: sink, inFlight: h.inFlight, app: appOf(cfg.Instance), log: cfg.Logger, dropped: h.metrics.reportsDropped}
+	reporter := &reporter{sink: sink, inFlight: h.inFlight, app: ownAppOf(cfg.Instance), log: cfg.Logger, dropped: h.metrics.reportsDropped}
 	g.Go(func() error { reporter.run(ctx); return nil })
 	g.Go(func() error { h.refused.run(ctx, cfg.Logger); return nil })
 	g.Go(func() error { defer leaveBus(); return h.serve(ctx, intake, otlp) })

@@ -167,7 +167,7 @@ func TestBusUnreachableAndRestored(t *testing.T) {
 	written := func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 }
 	bustest.Eventually(t, "write", written)
 	b.Stop()
-	for range breakAfter + 3 {
+	for range breakerFailures + 3 {
 		status, header, body := send(t, "POST", url+"/v1/events", logEvent)
 		if status != 503 || header.Get("Retry-After") != "1" || !strings.HasPrefix(body, `{"ok":false,"error":"`) {
 			t.Errorf("write without a bus: got %d %v %s, want 503, Retry-After 1 and the reason", status, header, body)

@@ -11,7 +11,7 @@ import (
 )
 
 // junitBodies have one of the types that tools give to a report, or none.
-var junitBodies = bodies{media: []string{"application/xml", "text/xml", typeText, "application/octet-stream"}, untyped: true, compressed: true}
+var junitBodies = bodyFormat{media: []string{"application/xml", "text/xml", typeText, "application/octet-stream"}, allowUntyped: true, allowCompressed: true}
 
 func checkJUnitQuery(r *http.Request) error {
 	if _, err := url.ParseQuery(r.URL.RawQuery); err != nil {

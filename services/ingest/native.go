@@ -13,7 +13,7 @@ import (
 )
 
 // nativeBodies are in Tocsin's own format.
-var nativeBodies = bodies{media: []string{typeJSON, typeNDJSON, typeText}, native: true}
+var nativeBodies = bodyFormat{media: []string{typeJSON, typeNDJSON, typeText}, isNative: true}
 
 // decodeNativeEvents takes one event, an array of events, or one event a line: as many
 // as maxBody has room for, which is some 28,000 of the smallest. If one event of a batch
@@ -39,7 +39,7 @@ func decodeNativeEvents(_ *http.Request, b *body) (decodedEvents, error) {
 		return decodedEvents{}, httpserve.Refuse(http.StatusBadRequest,
 			`app must not be "`+telemetry.ReservedApp+`", which is reserved for what Tocsin reports about itself: any other name is allowed`).At(i)
 	}
-	return decodedEvents{events: events, valid: true}, nil
+	return decodedEvents{events: events, isValid: true}, nil
 }
 
 // hasReservedApp reports whether the app of an event is the reserved one once hidden

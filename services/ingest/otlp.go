@@ -9,7 +9,7 @@ import (
 )
 
 // otlpBodies are in protobuf, as most of OpenTelemetry's senders write, or JSON.
-var otlpBodies = bodies{media: []string{typeProtobuf, typeJSON}, compressed: true}
+var otlpBodies = bodyFormat{media: []string{typeProtobuf, typeJSON}, allowCompressed: true}
 
 // decodeOTLP takes an export request. Items that are not what they claim to be are
 // answered as a partial success, which senders do not send again.
@@ -21,7 +21,7 @@ func decodeOTLP(signal otlp.Signal) func(*http.Request, *body) (decodedEvents, e
 			return decodedEvents{}, err
 		}
 		answer := answerOTLP(httpserve.Answer{Status: http.StatusOK, Body: otlp.Answer(signal, enc, in)}, enc)
-		return decodedEvents{events: in.Events, leftOut: in.Rejected, answer: &answer}, nil
+		return decodedEvents{events: in.Events, skipped: in.Rejected, answer: &answer}, nil
 	}
 }
 

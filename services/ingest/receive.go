@@ -13,12 +13,12 @@ import (
 )
 
 // receive reads the body of a request, decompresses it and calls prepare, which decodes,
-// cleans and encodes: all that needs the processor. Its errors are refusals. The caller
-// calls release once what was made is stored.
-func receive[T any](h *handler, r *http.Request, accepted bodies, prepare func(*body) (T, error)) (made T, release func(), err error) {
-	b, err := h.open(r, accepted)
+// cleans and encodes. Its errors are refusals. The caller calls release once the result is
+// stored.
+func receive[T any](h *handler, r *http.Request, accepted bodyFormat, prepare func(*body) (T, error)) (prepared T, release func(), err error) {
+	b, err := h.readBody(r, accepted)
 	if err != nil {
-		return made, nil, err
+		return prepared, nil, err
 	}
 	ok := false // until all is done, also if prepare panics
 	defer func() {
@@ -28,20 +28,20 @@ func receive[T any](h *handler, r *http.Request, accepted bodies, prepare func(*
 	}()
 	done, err := h.startDecoding(r.Context(), accepted)
 	if err != nil {
-		return made, nil, refusePublish(err)
+		return prepared, nil, refusePublish(err)
 	}
 	defer done()
 	if err := h.decompress(b); err != nil {
-		return made, nil, err
+		return prepared, nil, err
 	}
-	if made, err = prepare(b); err != nil {
-		return made, nil, refuseBody(err)
+	if prepared, err = prepare(b); err != nil {
+		return prepared, nil, refuseBody(err)
 	}
 	ok = true
-	return made, b.release, nil
+	return prepared, b.release, nil
 }
 
-// refuseBody makes a refusal of an error of prepare.
+// refuseBody returns the refusal for an error of prepare.
 func refuseBody(err error) error {
 	switch {
 	case httpserve.AsRefusal(err) != nil:
@@ -53,11 +53,10 @@ func refuseBody(err error) error {
 	}
 }
 
-// startDecoding waits until the processor has room to decode one more body; the function
-// that it returns gives the room back.
-func (h *handler) startDecoding(ctx context.Context, accepted bodies) (done func(), err error) {
+// startDecoding waits for a slot to decode a body; done releases the slot.
+func (h *handler) startDecoding(ctx context.Context, accepted bodyFormat) (done func(), err error) {
 	slots := h.foreignSlots
-	if accepted.native {
+	if accepted.isNative {
 		slots = h.nativeSlots
 	}
 	select {
@@ -78,8 +77,8 @@ func (h *handler) publish(ctx context.Context, msgs ...*nats.Msg) error {
 	return err
 }
 
-// countLeftOut counts items of a body that became nothing.
-func (h *handler) countLeftOut(r *http.Request, n int) {
+// countSkipped counts items of a body that were not stored.
+func (h *handler) countSkipped(r *http.Request, n int) {
 	if n > 0 {
 		h.metrics.leftOut.WithLabelValues(r.Pattern).Add(float64(n))
 	}

@@ -16,8 +16,8 @@ const (
 	// maxRefusedOrigins is how many sites are remembered. One more replaces the one that
 	// was refused longest ago.
 	maxRefusedOrigins = 20
-	// originMemory is how long a site is remembered after its last request.
-	originMemory = time.Hour
+	// refusedOriginTTL is how long a site is remembered after its last request.
+	refusedOriginTTL = time.Hour
 	// originLogEvery is the shortest time between two log lines.
 	originLogEvery = time.Minute
 	// maxLoggedOrigins is how many sites one line names.
@@ -31,7 +31,7 @@ type refusedOrigins struct {
 	sites map[string]*refusedSite
 	// unlogged counts the requests that no log line has counted yet.
 	unlogged uint64
-	// wake holds one signal when there is something to log.
+	// wake has one signal while there are requests to log.
 	wake chan struct{}
 }
 
@@ -45,15 +45,15 @@ func newRefusedOrigins() *refusedOrigins {
 	return &refusedOrigins{sites: map[string]*refusedSite{}, wake: make(chan struct{}, 1)}
 }
 
-// note counts a refused request from a page of an origin.
-func (o *refusedOrigins) note(origin string, now time.Time) {
+// record counts a refused request of a page with an origin.
+func (o *refusedOrigins) record(origin string, now time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	site := o.sites[origin]
 	if site == nil {
 		o.forget(now)
 		if len(o.sites) == maxRefusedOrigins {
-			delete(o.sites, o.byAge()[len(o.sites)-1])
+			delete(o.sites, o.newestFirst()[len(o.sites)-1])
 		}
 		site = &refusedSite{}
 		o.sites[origin] = site
@@ -73,7 +73,7 @@ func (o *refusedOrigins) list(now time.Time) []query.RefusedOrigin {
 	defer o.mu.Unlock()
 	o.forget(now)
 	var all []query.RefusedOrigin
-	for _, origin := range o.byAge() {
+	for _, origin := range o.newestFirst() {
 		site := o.sites[origin]
 		all = append(all, query.RefusedOrigin{Origin: origin, Count: site.count, Last: site.last.UTC()})
 	}
@@ -83,14 +83,14 @@ func (o *refusedOrigins) list(now time.Time) []query.RefusedOrigin {
 // forget drops the sites that were refused too long ago.
 func (o *refusedOrigins) forget(now time.Time) {
 	for origin, site := range o.sites {
-		if now.Sub(site.last) > originMemory {
+		if now.Sub(site.last) > refusedOriginTTL {
 			delete(o.sites, origin)
 		}
 	}
 }
 
-// byAge returns the origins, the one that was refused last first.
-func (o *refusedOrigins) byAge() []string {
+// newestFirst returns the origins, the one that was refused last first.
+func (o *refusedOrigins) newestFirst() []string {
 	all := make([]string, 0, len(o.sites))
 	for origin := range o.sites {
 		all = append(all, origin)
@@ -101,11 +101,12 @@ func (o *refusedOrigins) byAge() []string {
 	return all
 }
 
-// take returns the contents of the next log line, and marks them as logged.
-func (o *refusedOrigins) take() (origins []string, requests uint64) {
+// takeUnlogged returns the origins and the number of requests for the next log line, and marks
+// them as logged.
+func (o *refusedOrigins) takeUnlogged() (origins []string, requests uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, origin := range o.byAge() {
+	for _, origin := range o.newestFirst() {
 		if site := o.sites[origin]; !site.logged && len(origins) < maxLoggedOrigins {
 			origins = append(origins, origin)
 			site.logged = true
@@ -123,7 +124,7 @@ func (o *refusedOrigins) run(ctx context.Context, log *slog.Logger) {
 			return
 		case <-o.wake:
 		}
-		if origins, requests := o.take(); requests > 0 {
+		if origins, requests := o.takeUnlogged(); requests > 0 {
 			log.Warn("refused pages of other sites: if they are yours, add their origins to TOCSIN_ALLOWED_ORIGINS",
 				"origins", strings.Join(origins, " "), "requests", requests)
 		}

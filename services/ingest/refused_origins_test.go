@@ -37,9 +37,9 @@ func TestRefusedOriginsAreBounded(t *testing.T) {
 	o := newRefusedOrigins()
 	now := time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
 	for i := range 30 {
-		o.note(fmt.Sprintf("https://%d.example", i), now.Add(time.Duration(i)*time.Second))
+		o.record(fmt.Sprintf("https://%d.example", i), now.Add(time.Duration(i)*time.Second))
 	}
-	o.note("https://15.example", now.Add(31*time.Second))
+	o.record("https://15.example", now.Add(31*time.Second))
 	got := o.list(now.Add(32 * time.Second))
 	if len(got) != maxRefusedOrigins || got[0].Origin != "https://15.example" || got[0].Count != 2 || !got[0].Last.Equal(now.Add(31*time.Second)) {
 		t.Errorf("%d sites, the first %+v; want %d, and https://15.example twice at +31 s", len(got), got[0], maxRefusedOrigins)
@@ -47,7 +47,7 @@ func TestRefusedOriginsAreBounded(t *testing.T) {
 	if last := got[len(got)-1].Origin; last != "https://10.example" {
 		t.Errorf("the oldest is %s, want https://10.example", last)
 	}
-	if got := o.list(now.Add(29*time.Second + originMemory)); len(got) != 2 {
+	if got := o.list(now.Add(29*time.Second + refusedOriginTTL)); len(got) != 2 {
 		t.Errorf("an hour later: %+v, want two", got)
 	}
 }

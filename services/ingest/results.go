@@ -14,16 +14,17 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// decodedResult is what a body says about one run of CI.
+// decodedResult is the CI result of a body.
 type decodedResult struct {
 	result ci.Result
-	// deliveries are the subjects by which the bus knows this delivery when it comes
-	// again: that of its id and, where it is signed, that of its body. See
+	// deliveries are the subjects that identify this delivery if it is repeated: one with
+	// its id and, if it is signed, one with its body. See
 	// bus.DeliverySubject and bus.BodySubject. Without any, every delivery is stored.
 	deliveries []string
-	// ignored is why the body holds no result, for the sender. Empty: it holds one.
+	// ignored is the reason, for the sender, why the body has no result. It is empty if the
+	// body has one.
 	ignored string
-	// answer is the answer once the result is stored. Nil: {"ok":true}.
+	// answer is the answer once the result is stored. If it is nil, it is {"ok":true}.
 	answer *httpserve.Answer
 }
 
@@ -63,9 +64,8 @@ func (h *handler) receiveResult(r *http.Request, s *sender) (httpserve.Answer, e
 	return httpserve.OK(), nil
 }
 
-// storeResult writes a result. The deliveries come last: one that is noted and whose
-// result is not stored would be lost; one whose result is stored and that is not noted
-// only updates itself when it comes again.
+// storeResult writes a result, and after it the subjects of its delivery: if those were written
+// first and the result was not, a repeated delivery would count as a duplicate and be lost.
 func (h *handler) storeResult(ctx context.Context, p preparedResult) error {
 	if err := h.publish(ctx, p.log); err != nil {
 		return err
@@ -89,7 +89,7 @@ type preparedResult struct {
 	resultMessages
 }
 
-// prepareResult validates, cleans and encodes.
+// prepareResult validates, cleans and encodes a result.
 func (h *handler) prepareResult(decoded decodedResult) (preparedResult, error) {
 	if err := decoded.result.Validate(); err != nil {
 		return preparedResult{}, err
@@ -118,7 +118,7 @@ func messagesOfResult(result ci.Result) (resultMessages, error) {
 	}, nil
 }
 
-// commitToken is the commit. Without one it is the ref and a digest of ref and URL:
+// commitToken returns the commit of a result. Without one it is the ref and a digest of ref and URL:
 // URLs of runs differ only at their end, which a subject token would cut off.
 func commitToken(r ci.Result) string {
 	if r.Commit != "" {

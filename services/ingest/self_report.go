@@ -22,15 +22,15 @@ const (
 	maxPending = 16
 	// reportRetry is the pause after a report that the bus did not accept.
 	reportRetry = 500 * time.Millisecond
-	// reportPause is the shortest time between two reports: a state that flaps is reported
-	// in bundles.
+	// reportPause is the shortest time between two reports: the reports of a flapping state are
+	// published together.
 	reportPause = time.Second
 )
 
-// appOf returns the app of events about an intake itself, by the intake's name. The
+// ownAppOf returns the app of an intake's events about itself, from its Instance. The
 // detector keeps states by app: of two intakes that share one, a healthy one would resolve
 // the alerts of the other.
-func appOf(instance string) string {
+func ownAppOf(instance string) string {
 	if instance == "" {
 		return ownApp
 	}
@@ -50,7 +50,7 @@ type reporter struct {
 	sink *busSink
 	// inFlight has the pressure.
 	inFlight *inFlight
-	// app is that of the events.
+	// app is the app of the events.
 	app string
 	log *slog.Logger
 	// dropped counts reports that were dropped because too many waited.
@@ -101,7 +101,7 @@ func (r *reporter) addPressure(got pressureReading) {
 		return
 	}
 	r.pressure = got.pressure
-	r.add(telemetry.Event{
+	r.queue(telemetry.Event{
 		Kind: telemetry.KindMemory, App: r.app, Time: eventTime(time.Now()),
 		// Validation requires a positive number; in flight may be nothing.
 		Memory: &telemetry.Memory{UsedBytes: float64(max(got.used, 1)), LimitBytes: float64(r.inFlight.limit)},
@@ -113,7 +113,7 @@ func (r *reporter) addCircuit(got circuitChange) {
 		return
 	}
 	r.circuit = got.state
-	r.add(telemetry.Event{
+	r.queue(telemetry.Event{
 		Kind: telemetry.KindCircuit, App: r.app, Time: eventTime(time.Now()),
 		Circuit: &telemetry.Circuit{Name: circuitName, State: circuitState(got.state), Reason: got.reason},
 	})
@@ -131,9 +131,9 @@ func circuitState(state gobreaker.State) string {
 	}
 }
 
-// add queues a report. A breaker that alternates between open and half open while the bus
+// queue queues a report. A breaker that alternates between open and half open while the bus
 // is unreachable is one episode: it is reported once.
-func (r *reporter) add(e telemetry.Event) {
+func (r *reporter) queue(e telemetry.Event) {
 	if n := len(r.pending); n >= 2 && e.Circuit != nil {
 		before, last := r.pending[n-2], r.pending[n-1]
 		if before.Circuit != nil && last.Circuit != nil && before.Circuit.State == e.Circuit.State {

@@ -77,7 +77,7 @@ func TestReadingAgreesWithPressure(t *testing.T) {
 	l := newInFlight(1000)
 	for _, used := range []int64{900, 650, 100} {
 		l.reserve(used - l.used.Load())
-		l.note(used)
+		l.updatePressure(used)
 		l.used.Store(used)
 		now := l.reading()
 		if got := pressureNormal.next(now.used, l.limit); got != now.pressure {

@@ -37,32 +37,34 @@ const (
 // another one, write a pure package that decodes its bodies, a function like those in
 // sentry.go or junit.go that calls it, and one row in [handler.routes].
 type sender struct {
-	// path is where it sends with POST.
+	// path is the path of its POST requests.
 	path string
-	// bodies are those that it sends.
-	bodies bodies
-	// One of these three decodes its bodies.
+	// bodies describes the bodies that it sends.
+	bodies bodyFormat
+	// Exactly one of events, result and alerts is set: it decodes the bodies.
 	events func(*http.Request, *body) (decodedEvents, error)
 	result func(*http.Request, *body) (decodedResult, error)
-	alerts func(*body) (alerts []external.Alert, leftOut int, err error)
-	// ownProof: it proves itself in another way than by the bearer token, which check or
-	// the decode function verifies.
+	alerts func(*body) (alerts []external.Alert, skipped int, err error)
+	// ownProof is set if it authenticates in another way than by the bearer token, such as by
+	// a signature. check or the decode function verifies that.
 	ownProof bool
 	// check refuses a request before its body is read. It may be nil.
 	check func(*http.Request) error
-	// pages: it runs in web pages, so pages of allowed origins may read the answer (CORS).
-	pages bool
-	// refuse words refusals as the sender expects them. Nil: as JSON of ours.
+	// fromPages is set if it runs in web pages: pages of allowed origins may read the answer
+	// (CORS).
+	fromPages bool
+	// refuse returns a refusal in the format that the sender expects. If it is nil, refusals
+	// are Tocsin's JSON.
 	refuse func(*http.Request, *httpserve.Refusal) httpserve.Answer
 }
 
-// routes is the table of all senders, and of what is read from the intake, in the order
-// in which the answer to an unknown path lists them.
+// routes returns the routes of all senders and those for reading, in the order in which the
+// answer to an unknown path lists them.
 func (h *handler) routes() []httpserve.Route {
 	memory := newSentryMemory(sentryMemoryBytes)
 	routes := []httpserve.Route{
 		// Tocsin's own formats: native.go.
-		h.route(sender{path: pathEvents, bodies: nativeBodies, events: decodeNativeEvents, pages: true}),
+		h.route(sender{path: pathEvents, bodies: nativeBodies, events: decodeNativeEvents, fromPages: true}),
 		h.route(sender{path: pathCIResult, bodies: nativeBodies, result: decodeNativeResult}),
 		// CI: junit.go, github.go, gitlab.go.
 		h.route(sender{path: pathJUnit, bodies: junitBodies, result: decodeJUnit, check: checkJUnitQuery}),
@@ -71,7 +73,7 @@ func (h *handler) routes() []httpserve.Route {
 		// Other monitoring systems: alertmanager.go.
 		h.route(sender{path: pathAlertmanager, bodies: alertmanagerBodies, alerts: decodeAlertmanager, refuse: refuseAlertmanager}),
 		// Reports that browsers send by themselves: browser_reports.go.
-		h.route(sender{path: pathReports, bodies: browserReportBodies, events: h.decodeBrowserReports, pages: true}),
+		h.route(sender{path: pathReports, bodies: browserReportBodies, events: h.decodeBrowserReports, fromPages: true}),
 
 		{Pattern: "GET " + pathHealth, Answer: httpserve.Alive},
 		{Pattern: "GET " + pathReady, Answer: httpserve.Ready(h.access, httpserve.RetryAfter, h.ready)},
@@ -79,12 +81,12 @@ func (h *handler) routes() []httpserve.Route {
 		{Pattern: "GET " + pathScript, Handle: httpserve.Plain(script.Handler()), Public: true},
 
 		// The SDKs of Sentry: sentry.go.
-		h.route(sender{path: pathEnvelope, bodies: sentryBodies, events: h.decodeSentry(memory, sentry.Sender.Envelope), ownProof: true, check: h.checkSentry, pages: true}),
-		h.route(sender{path: pathStore, bodies: sentryBodies, events: h.decodeSentry(memory, sentry.Sender.Store), ownProof: true, check: h.checkSentry, pages: true}),
+		h.route(sender{path: pathEnvelope, bodies: sentryBodies, events: h.decodeSentry(memory, sentry.Sender.Envelope), ownProof: true, check: h.checkSentry, fromPages: true}),
+		h.route(sender{path: pathStore, bodies: sentryBodies, events: h.decodeSentry(memory, sentry.Sender.Store), ownProof: true, check: h.checkSentry, fromPages: true}),
 		// OpenTelemetry: otlp.go.
-		h.route(sender{path: pathOTLPLogs, bodies: otlpBodies, events: decodeOTLP(otlp.Logs), pages: true, refuse: refuseOTLP}),
-		h.route(sender{path: pathOTLPTraces, bodies: otlpBodies, events: decodeOTLP(otlp.Traces), pages: true, refuse: refuseOTLP}),
-		h.route(sender{path: pathOTLPMetrics, bodies: otlpBodies, events: decodeOTLP(otlp.Metrics), pages: true, refuse: refuseOTLP}),
+		h.route(sender{path: pathOTLPLogs, bodies: otlpBodies, events: decodeOTLP(otlp.Logs), fromPages: true, refuse: refuseOTLP}),
+		h.route(sender{path: pathOTLPTraces, bodies: otlpBodies, events: decodeOTLP(otlp.Traces), fromPages: true, refuse: refuseOTLP}),
+		h.route(sender{path: pathOTLPMetrics, bodies: otlpBodies, events: decodeOTLP(otlp.Metrics), fromPages: true, refuse: refuseOTLP}),
 	}
 	for _, route := range routes { // a slash at the end of a path may be missing
 		if bare, ok := strings.CutSuffix(route.Pattern, "/{$}"); ok {
@@ -103,9 +105,9 @@ func (h *handler) otlpRoutes() []httpserve.Route {
 	})
 }
 
-// route makes the route of a sender.
+// route returns the route of a sender.
 func (h *handler) route(s sender) httpserve.Route {
-	route := httpserve.Route{Pattern: "POST " + s.path, Label: s.path, Proof: httpserve.TokenProof, CORS: s.pages, Refuse: s.refuse}
+	route := httpserve.Route{Pattern: "POST " + s.path, Label: s.path, Proof: httpserve.TokenProof, CORS: s.fromPages, Refuse: s.refuse}
 	if strings.HasSuffix(s.path, "/") {
 		route.Pattern += "{$}"
 	}

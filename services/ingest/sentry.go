@@ -11,7 +11,7 @@ import (
 
 // sentryBodies have any content type: browsers name text/plain, to avoid a preflight, and
 // the SDK for Node names none.
-var sentryBodies = bodies{compressed: true}
+var sentryBodies = bodyFormat{allowCompressed: true}
 
 // Reasons to refuse an SDK: its DSN has no key, or a wrong one.
 const (
@@ -77,6 +77,6 @@ func (h *handler) decodeSentry(memory *sentryMemory, decode func(sentry.Sender, 
 		if in.ID != "" { // it is hexadecimal
 			answer.Body = []byte(`{"id":"` + in.ID + `"}`)
 		}
-		return decodedEvents{events: in.Events, valid: true, leftOut: ignored, answer: &answer, undo: added.undo}, nil
+		return decodedEvents{events: in.Events, isValid: true, skipped: ignored, answer: &answer, undo: added.undo}, nil
 	}
 }

@@ -12,9 +12,8 @@ const sentryMemoryBytes = 4 << 20
 // sentryEntryBytes is about how many bytes an entry takes in addition to its text.
 const sentryEntryBytes = 64
 
-// sentryMemory holds what SDKs of Sentry sent before. Entries enter the younger
-// generation; when that is full, it replaces the older one. So the newest entries
-// always stay, which an LRU cache would not promise.
+// sentryMemory is a [sentry.Memory] of two generations. Entries enter the younger one; when it is
+// full, it replaces the older one. Unlike in an LRU cache, the newest entries always remain.
 type sentryMemory struct {
 	mu             sync.Mutex
 	younger, older map[sentry.Key]string
@@ -62,8 +61,8 @@ func (r *sentryMemory) forget(keys []sentry.Key) {
 	}
 }
 
-// sentryAdditions is what one request adds to the memory. Other requests see it at once;
-// it is undone if the request is refused, because the SDK may then send it again.
+// sentryAdditions records the entries that one request adds to the memory. They are removed if
+// the request is refused, because the SDK may then send it again.
 type sentryAdditions struct {
 	*sentryMemory
 	added []sentry.Key

@@ -105,7 +105,7 @@ func deliver(t *testing.T, url string) (status int, body string) {
 func TestSeveralIntakesReportSeparately(t *testing.T) {
 	var subjects []string
 	for instance, want := range map[string]string{"": "tocsin", "a": "tocsin-a", "Web-1.example": "tocsin-web-1_example"} {
-		r := &reporter{inFlight: newInFlight(1000), app: appOf(instance)}
+		r := &reporter{inFlight: newInFlight(1000), app: ownAppOf(instance)}
 		r.addCircuit(circuitChange{state: gobreaker.StateOpen})
 		r.addPressure(pressureReading{pressureHard, 950})
 		msgs, err := eventMessages(r.pending, r.app)

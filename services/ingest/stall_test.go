@@ -26,7 +26,7 @@ func TestBusThatStopsAnswering(t *testing.T) {
 
 	p.Stall()
 	var waiting sync.WaitGroup
-	for range breakAfter {
+	for range breakerFailures {
 		waiting.Go(func() {
 			start := time.Now()
 			status, header, body := send(t, "POST", url+"/v1/events", logEvent)

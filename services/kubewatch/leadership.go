@@ -38,7 +38,7 @@ type leadership struct {
 	*clusterWatch
 	session   *bus.Session
 	converter convert.Converter
-	// checkpoints stores checkpoints; start is the one that was stored last.
+	// checkpoints stores checkpoints; start is the one from which this leadership resumes.
 	checkpoints *checkpoint.Store
 	start       checkpoint.Checkpoint
 	// streamCreated is when the stream KUBERNETES was created.
@@ -46,8 +46,8 @@ type leadership struct {
 	// publishedIDs are the ids of the messages after the checkpoint.
 	publishedIDs map[string]struct{}
 	uid          string
-	// streamSince is the age of the oldest message of the stream, publishedUntil when the
-	// cluster was last published.
+	// streamSince is the time of the oldest message of the stream, publishedUntil the time of
+	// the newest message or checkpoint of the cluster.
 	streamSince, publishedUntil time.Time
 
 	box       *outbox.Box
@@ -158,7 +158,7 @@ func (l *leadership) readPublished(ctx context.Context) (last uint64, status kub
 	return state.Last, status, nil
 }
 
-// queueWatermark passes a watermark to saveCheckpoints. It replaces one that was not taken yet.
+// queueWatermark passes a watermark to saveCheckpoints, in place of one that waits.
 func (l *leadership) queueWatermark(w outbox.Watermark) {
 	select {
 	case <-l.watermark:
@@ -191,7 +191,7 @@ func (l *leadership) saveCheckpoints(ctx context.Context) error {
 	return nil
 }
 
-// newerWatermark returns the watermark that replaced w, or w.
+// newerWatermark returns the watermark that waits, or w if there is none.
 func (l *leadership) newerWatermark(w outbox.Watermark) outbox.Watermark {
 	select {
 	case newer, open := <-l.watermark:

@@ -13,7 +13,7 @@ const degradedAfter = 5
 // watchStatus decides when the watch of a cluster is degraded and when it has recovered.
 // Each is published once. It is pure and belongs to one goroutine.
 type watchStatus struct {
-	// published is the status that was published last, perhaps by a predecessor.
+	// published is the status that was published last, by this kubewatch or a predecessor.
 	published kube.Watch
 	// since is when the first of the present consecutive errors occurred.
 	since time.Time

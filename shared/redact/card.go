@@ -12,17 +12,17 @@ const (
 // card matches a payment card number: 13 to 19 digits, in one piece or in the groups that cards
 // have, of a length of its issuer, with a valid Luhn check digit.
 func card(c cursor) hit {
-	if !cardStart(c.text, c.at) {
+	if !cardStart(c.text, c.pos) {
 		return hit{}
 	}
 	var digits [longestCard]byte
 	var sep byte
 	least := shortestCard
-	if byteAt(c.text, c.at-1) == '+' {
+	if byteAt(c.text, c.pos-1) == '+' {
 		least = longestPhone + 1
 	}
 	n, group, to := 0, 0, 0
-	for i := c.at; i < len(c.text); i++ {
+	for i := c.pos; i < len(c.text); i++ {
 		b := c.text[i]
 		if is(b, classDigit) {
 			if n == longestCard {
@@ -46,9 +46,9 @@ func card(c cursor) hit {
 	}
 	quote := ""
 	if sep == 0 {
-		quote = jsonNumberQuote(c.text, c.at)
+		quote = jsonNumberQuote(c.text, c.pos)
 	}
-	return hit{from: c.at, to: to, text: quote + c.mask + quote}
+	return hit{from: c.pos, to: to, text: quote + c.mask + quote}
 }
 
 // printed reports whether cards have a gap after a group of that many digits, the last of which is

@@ -5,8 +5,8 @@ import "strings"
 // longFlag matches the argument of a long flag with a sensitive name:
 // --password abc, and that of --user where a command takes a password in it.
 func longFlag(c cursor) hit {
-	s, from := c.text, c.at+len("--")
-	if before := byteAt(s, c.at-1); before == '-' || isAlnum(before) && !wordStart(s, c.at) || !isLetter(byteAt(s, from)) {
+	s, from := c.text, c.pos+len("--")
+	if before := byteAt(s, c.pos-1); before == '-' || isAlnum(before) && !wordStart(s, c.pos) || !isLetter(byteAt(s, from)) {
 		return hit{}
 	}
 	to := from
@@ -50,12 +50,12 @@ const (
 // of -u after other flags of curl, as in -fsSu.
 func shortFlag(c cursor) hit {
 	s := c.text
-	flag := c.at + len(" -")
-	for flag < len(s) && flag-c.at < maxFlags && is(s[flag], classSwitch) {
+	flag := c.pos + len(" -")
+	for flag < len(s) && flag-c.pos < maxFlags && is(s[flag], classSwitch) {
 		flag++
 	}
 	kind := byteAt(s, flag)
-	if kind != 'u' && (flag > c.at+len(" -") || kind != 'p' && kind != 'a') {
+	if kind != 'u' && (flag > c.pos+len(" -") || kind != 'p' && kind != 'a') {
 		return hit{}
 	}
 	from := skipSpace(s, flag+1, false)
@@ -106,11 +106,11 @@ func (c cursor) afterColon(from int, command string) hit {
 // argument of a flag of one letter, or an empty text.
 func commandBefore(c cursor, flag byte) string {
 	const far = 256
-	from := c.at
-	for from > max(0, c.at-far) && !is(c.text[from-1], classCommandEnd) {
+	from := c.pos
+	for from > max(0, c.pos-far) && !is(c.text[from-1], classCommandEnd) {
 		from--
 	}
-	line := c.text[from:c.at]
+	line := c.text[from:c.pos]
 	if !mayTakePassword(line, flag) {
 		return ""
 	}

@@ -80,11 +80,11 @@ func jsonDecode(s string) string {
 // Where masking changes the decoded text, it is encoded again.
 func encoded(c cursor) hit {
 	const ends = "\"'`&?#;,=<>() \t\r\n\\"
-	plus := c.text[c.at] == '+'
-	if c.nesting >= maxNesting || plus && c.mode == modeText || !plus && (!is(byteAt(c.text, c.at+1), classHex) || !is(byteAt(c.text, c.at+2), classHex)) {
+	plus := c.text[c.pos] == '+'
+	if c.nesting >= maxNesting || plus && c.mode == modeText || !plus && (!is(byteAt(c.text, c.pos+1), classHex) || !is(byteAt(c.text, c.pos+2), classHex)) {
 		return hit{}
 	}
-	from, to, near := c.at, c.at, -1
+	from, to, near := c.pos, c.pos, -1
 	for from > c.floor && strings.IndexByte(ends, c.text[from-1]) < 0 {
 		if from--; c.text[from] == '/' && near < 0 {
 			near = from + 1

@@ -10,53 +10,54 @@ import (
 type Engine struct {
 	names names
 	rules []rule
-	// Bit r of lead[k][b] is set when byte b may be at position k of the starts of rule r.
-	// A rule is tried where all three bits are set.
+	// lead has bit r of lead[k][b] set if byte b may be at index k of a start of rule r. A rule
+	// is tried where its bit is set for three bytes in a row.
 	lead [3][256]uint64
-	// pairs has a bit for every two bytes that some rule may begin with: most positions of a
-	// text are skipped by it.
-	pairs [1 << 16 / 64]uint64
-	// Bit r of shapes is set when rule r goes by the shape of a token alone.
-	shapes uint64
-	// loose are rules with so weak a criterion that they don't apply to texts with removed
+	// startPairs has a bit for each pair of bytes with which a match of some rule may begin. Most
+	// positions of a text are skipped by it.
+	startPairs [1 << 16 / 64]uint64
+	// shapeRules has the bits of the rules that recognize a token by its shape alone.
+	shapeRules uint64
+	// looseRules has the bits of the rules whose criteria are too weak for texts with removed
 	// characters.
-	loose uint64
+	looseRules uint64
 	// vendors are the tokens of vendors, and vendorBit is the bit of their rule.
 	vendors   *vendors
 	vendorBit uint64
 	// cardBit is the bit of the rule for cards, which begins at digits.
 	cardBit uint64
-	// identifiers has no rule for a name and a colon, which joins the parts of identifiers.
+	// identifiers is the engine for identifiers, whose parts colons join: it has no rule for a
+	// name and a colon.
 	identifiers *Engine
 }
 
 // rule recognizes one kind of secret.
 type rule struct {
-	// starts are the possible beginnings of a match; fold ignores their case.
-	starts []string
-	fold   bool
-	// short means that the first bytes alone identify a start.
-	short bool
-	// named reports whether it goes by a name or an encoding, not by a shape.
-	named bool
+	// starts are the possible beginnings of a match, in any case if ignoreCase is set.
+	starts     []string
+	ignoreCase bool
+	// isShort is set if lead alone identifies the starts.
+	isShort bool
+	// byName is set if the rule recognizes a name or an encoding, not a shape.
+	byName bool
 	// mask replaces a match.
 	mask  string
 	match func(cursor) hit
 }
 
-// cursor is the input of a rule: a text, and where the start was found. A rule may read back to
+// cursor is the input of a rule: a text, and the position of a start. A rule may read back to
 // floor, where the last mask ended.
 type cursor struct {
-	engine    *Engine
-	text      string
-	at, floor int
-	mode      mode
-	nesting   int
-	mask      string
+	engine     *Engine
+	text       string
+	pos, floor int
+	mode       mode
+	nesting    int
+	mask       string
 }
 
-// hit replaces the bytes from..to by a text. With to zero nothing was found, and retry is where the
-// rule is worth trying again.
+// hit is the replacement of the bytes from..to by a text. If to is 0, nothing was found, and the
+// rule need not be tried again before retry.
 type hit struct {
 	from, to int
 	text     string
@@ -78,14 +79,14 @@ func newEngine(rules []rule, v *vendors) *Engine {
 	}
 	e := &Engine{names: sensitiveNames(), rules: slices.Clone(rules), vendors: v}
 	for r, rule := range rules {
-		if !rule.named {
-			e.shapes |= 1 << r
+		if !rule.byName {
+			e.shapeRules |= 1 << r
 		}
 		if rule.starts == nil {
 			e.vendorBit = 1 << r
 			for start := range v.byStart {
 				for k := range e.lead {
-					e.admit(k, r, start, false)
+					e.allowByte(k, r, start, false)
 				}
 			}
 		}
@@ -94,12 +95,12 @@ func newEngine(rules []rule, v *vendors) *Engine {
 		}
 		switch rule.mask {
 		case maskOf("card"), maskOf("bearer"), maskOf("basic"), maskOf("url_credentials"), maskOf("base64"):
-			e.loose |= 1 << r
+			e.looseRules |= 1 << r
 		}
-		e.rules[r].short = isShort(rule)
+		e.rules[r].isShort = isShort(rule)
 		for _, start := range rule.starts {
 			for k := range e.lead {
-				e.admit(k, r, start, rule.fold)
+				e.allowByte(k, r, start, rule.ignoreCase)
 			}
 		}
 	}
@@ -109,7 +110,7 @@ func newEngine(rules []rule, v *vendors) *Engine {
 			e.lead[2][b] &^= e.cardBit
 		}
 	}
-	e.pairs = v.pairs
+	e.startPairs = v.pairs
 	for first := range 256 {
 		set := e.lead[0][first] &^ e.vendorBit
 		if set == 0 {
@@ -117,7 +118,7 @@ func newEngine(rules []rule, v *vendors) *Engine {
 		}
 		for second := range 256 {
 			if set&e.lead[1][second] != 0 {
-				e.pairs[(first<<8|second)>>6] |= 1 << (second & 63)
+				e.startPairs[(first<<8|second)>>6] |= 1 << (second & 63)
 			}
 		}
 	}
@@ -129,15 +130,15 @@ func newEngine(rules []rule, v *vendors) *Engine {
 func isShort(r rule) bool {
 	for _, start := range r.starts {
 		first, last := r.starts[0], len(start)-1
-		if len(start) > 3 || len(start) != len(first) || start[:last] != first[:last] || last > 0 && r.fold {
+		if len(start) > 3 || len(start) != len(first) || start[:last] != first[:last] || last > 0 && r.ignoreCase {
 			return false
 		}
 	}
 	return true
 }
 
-// admit records which bytes rule r allows at position k of one of its starts.
-func (e *Engine) admit(k, r int, start string, fold bool) {
+// allowByte records the byte that a start of rule r has at index k.
+func (e *Engine) allowByte(k, r int, start string, fold bool) {
 	bit := uint64(1) << r
 	if k >= len(start) {
 		for b := range e.lead[k] {
@@ -156,7 +157,7 @@ func (e *Engine) admit(k, r int, start string, fold bool) {
 func (e *Engine) String(s string) string { return e.clean(s, modeText) }
 
 // clean masks until the text no longer changes, so that masking is idempotent however rules
-// interact. Where a rule panics, the whole value is masked.
+// interact. If a rule panics, the whole value is masked.
 func (e *Engine) clean(s string, m mode) (out string) {
 	defer func() {
 		if recover() != nil {
@@ -173,8 +174,8 @@ func (e *Engine) clean(s string, m mode) (out string) {
 	return Mask
 }
 
-// scan makes one pass over a text, and one over its visible characters before. It returns s itself
-// when it finds nothing.
+// scan masks the secrets in a text: first those that show if invisible characters are removed,
+// then those in the text itself. It returns s itself if there are none.
 func (e *Engine) scan(s string, m mode, nesting int) string {
 	if seen, gaps := visible(s); gaps != nil {
 		ed := editor{text: s, gaps: gaps}
@@ -186,32 +187,33 @@ func (e *Engine) scan(s string, m mode, nesting int) string {
 	return ed.String()
 }
 
-// pass gives all secrets in s to the editor.
+// pass has the editor replace all secrets in s.
 func (e *Engine) pass(s string, m mode, nesting int, ed *editor) {
 	var retry retries
 	c := cursor{engine: e, text: s, mode: m, nesting: nesting}
-	for c.at < len(s) {
-		c.at = e.next(s, c.at)
-		set := e.candidates(s, c.at)
-		if set == 0 || set == e.cardBit && c.at > 0 && is(s[c.at-1], classDigit) && !wordStart(s, c.at) {
-			c.at++
+	for c.pos < len(s) {
+		c.pos = e.nextStart(s, c.pos)
+		set := e.candidates(s, c.pos)
+		if set == 0 || set == e.cardBit && c.pos > 0 && is(s[c.pos-1], classDigit) && !wordStart(s, c.pos) {
+			c.pos++
 			continue
 		}
-		h, shape := e.try(&c, set, &retry)
+		h, isShape := e.tryRules(&c, set, &retry)
 		if h.to == 0 {
-			c.at++
+			c.pos++
 			continue
 		}
-		if shape {
-			h.to = e.tokensEnd(c, max(h.from, c.at+1), h.to)
+		if isShape {
+			h.to = e.tokensEnd(c, max(h.from, c.pos+1), h.to)
 		}
 		ed.replace(h)
-		c.at, c.floor = h.to, h.to
+		c.pos, c.floor = h.to, h.to
 	}
 }
 
-// next returns the first position from i on where a rule may begin, or the last of the text.
-func (e *Engine) next(s string, i int) int {
+// nextStart returns the first position from i on where a match may begin, or the last position
+// of the text.
+func (e *Engine) nextStart(s string, i int) int {
 	last := len(s) - 1
 	if i >= last {
 		return i
@@ -219,42 +221,42 @@ func (e *Engine) next(s string, i int) int {
 	at, rest := uint(s[i]), s[i+1:]
 	for k := range len(rest) {
 		at = at<<8&0xff00 | uint(rest[k])
-		if e.pairs[at>>6%uint(len(e.pairs))]>>(at%64)&1 != 0 {
+		if e.startPairs[at>>6%uint(len(e.startPairs))]>>(at%64)&1 != 0 {
 			return i + k
 		}
 	}
 	return last
 }
 
-// retries returns where in a text each rule is worth trying again.
+// retries has, for each rule, the position before which it need not be tried again.
 type retries [maxRules]int
 
-// try tries the candidates in set at the cursor until one matches. shape means that it goes by the
-// shape of a token.
-func (e *Engine) try(c *cursor, set uint64, retry *retries) (h hit, shape bool) {
+// tryRules tries the candidates in set at the cursor until one matches. isShape reports whether
+// that rule recognizes the shape of a token.
+func (e *Engine) tryRules(c *cursor, set uint64, retry *retries) (h hit, isShape bool) {
 	for ; set != 0; set &= set - 1 {
 		r := bits.TrailingZeros64(set)
-		if c.at < retry[r] || (!e.rules[r].short || c.at+len(e.lead) > len(c.text)) && !e.rules[r].begins(c.text[c.at:]) {
+		if c.pos < retry[r] || (!e.rules[r].isShort || c.pos+len(e.lead) > len(c.text)) && !e.rules[r].begins(c.text[c.pos:]) {
 			continue
 		}
 		rule := &e.rules[r]
-		got := rule.match(cursor{engine: e, text: c.text, at: c.at, floor: c.floor, mode: c.mode, nesting: c.nesting, mask: rule.mask})
+		got := rule.match(cursor{engine: e, text: c.text, pos: c.pos, floor: c.floor, mode: c.mode, nesting: c.nesting, mask: rule.mask})
 		if got.to != 0 {
 			retry[r] = got.to
-			return got, !rule.named
+			return got, !rule.byName
 		}
 		retry[r] = got.retry
 	}
 	return hit{}, false
 }
 
-// tokensEnd returns where a secret at from..to ends: it includes the whole of a token that begins
-// within it, such as a private key with spaces.
+// tokensEnd returns the end of a secret at from..to, extended to include the whole of a token that
+// begins within it, such as a private key with spaces.
 func (e *Engine) tokensEnd(c cursor, from, to int) int {
 	var retry retries
 	c.floor = from
-	for c.at = from; c.at < to; c.at++ {
-		if h, _ := e.try(&c, e.shapes&e.candidates(c.text, c.at), &retry); h.to > 0 {
+	for c.pos = from; c.pos < to; c.pos++ {
+		if h, _ := e.tryRules(&c, e.shapeRules&e.candidates(c.text, c.pos), &retry); h.to > 0 {
 			to = max(to, h.to)
 		}
 	}
@@ -274,15 +276,15 @@ func (e *Engine) candidates(s string, i int) uint64 {
 	return set
 }
 
-// begins reports whether s begins with one of the starts. Tokens of vendors have no starts here, and
-// were tried before.
+// begins reports whether s begins with one of the starts. The rule for tokens of vendors has
+// none: Engine.candidates has checked them.
 func (r *rule) begins(s string) bool {
 	if r.starts == nil {
 		return true
 	}
 	for _, start := range r.starts {
 		n := len(start)
-		if len(s) >= n && (s[:n] == start || r.fold && strings.EqualFold(s[:n], start)) {
+		if len(s) >= n && (s[:n] == start || r.ignoreCase && strings.EqualFold(s[:n], start)) {
 			return true
 		}
 	}

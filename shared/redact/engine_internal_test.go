@@ -10,7 +10,7 @@ import (
 // A rule that fails masks the whole value: only that value, but all of it.
 func TestARuleThatPanics(t *testing.T) {
 	t.Parallel()
-	e := newEngine(append(allRules(), rule{starts: []string{"boom"}, named: true, match: func(cursor) hit { panic("a bug") }}), newVendors())
+	e := newEngine(append(allRules(), rule{starts: []string{"boom"}, byName: true, match: func(cursor) hit { panic("a bug") }}), newVendors())
 	for name, mask := range map[string]func(string) string{
 		"String": e.String, "URL": e.URL, "Body": e.Body,
 		"Header":  func(s string) string { return e.Header("accept", s) },

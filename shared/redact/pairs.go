@@ -2,7 +2,7 @@ package redact
 
 import "strings"
 
-// field is a name and a separator in a text, followed by the value.
+// field is a name, a separator and the position of the value in a text.
 type field struct {
 	name  string
 	start int
@@ -13,14 +13,14 @@ type field struct {
 	value int
 	grade grade
 	colon bool
-	// beside means that the name is in another field.
-	beside bool
+	// hasOtherName is set if the name is in another field.
+	hasOtherName bool
 }
 
-// pair matches the value after a sensitive name and = or :, in a query, a form, JSON or a log line.
+// namedValue matches the value after a sensitive name and = or :, in a query, a form, JSON or a log line.
 // The cursor is at the separator.
-func pair(c cursor) hit {
-	if rest := c.text[c.at:]; strings.HasPrefix(rest, "://") || strings.HasPrefix(rest, "::") {
+func namedValue(c cursor) hit {
+	if rest := c.text[c.pos:]; strings.HasPrefix(rest, "://") || strings.HasPrefix(rest, "::") {
 		return hit{} // most colons of logs
 	}
 	f, ok := fieldBefore(c)
@@ -29,7 +29,7 @@ func pair(c cursor) hit {
 	}
 	var last bool
 	if f.grade, last = c.engine.names.grade(f.name); f.grade == harmless {
-		if h := beside(c, f); h.to > 0 {
+		if h := nameInOtherField(c, f); h.to > 0 {
 			return h
 		}
 		return spacedPair(c, f)
@@ -84,8 +84,8 @@ func spacedPair(c cursor, f field) hit {
 
 // fieldBefore finds the name before the separator, and where the value begins.
 func fieldBefore(c cursor) (field, bool) {
-	s, i := c.text, c.at
-	f := field{value: c.at + 1, colon: s[i] == ':'}
+	s, i := c.text, c.pos
+	f := field{value: c.pos + 1, colon: s[i] == ':'}
 	spaceFrom := i
 	for i > c.floor && is(s[i-1], classSpace) {
 		i--
@@ -260,7 +260,7 @@ func multipart(c cursor, f field) hit {
 // element matches the text of an XML element with a sensitive name. Without an end tag it is as
 // likely a type parameter, and stays.
 func element(c cursor) hit {
-	s, from := c.text, c.at+1
+	s, from := c.text, c.pos+1
 	if byteAt(s, from) == '<' {
 		return heredoc(c)
 	}
@@ -302,10 +302,10 @@ func element(c cursor) hit {
 // heredoc matches the lines after a sensitive name and <<, up to the line with their delimiter.
 func heredoc(c cursor) hit {
 	s := c.text
-	if !announcedBy(c, c.at) {
+	if !announcedBy(c, c.pos) {
 		return hit{}
 	}
-	from := c.at + len("<<")
+	from := c.pos + len("<<")
 	word := s[from:runEnd(s, from, classToken)]
 	from += len(word)
 	n := lineBreak(s, from)

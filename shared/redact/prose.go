@@ -42,17 +42,17 @@ func announcedBy(c cursor, i int) bool {
 
 // arrow matches the value in "password -> abc1".
 func arrow(c cursor) hit {
-	end := c.at
-	for end > 0 && is(c.text[end-1], classSpace) && c.at-end < 8 {
+	end := c.pos
+	for end > 0 && is(c.text[end-1], classSpace) && c.pos-end < 8 {
 		end--
 	}
-	for end > 0 && isQuote(c.text[end-1]) && c.at-end < 10 {
+	for end > 0 && isQuote(c.text[end-1]) && c.pos-end < 10 {
 		end--
 	}
 	if !announcedBy(c, end) {
 		return hit{}
 	}
-	return plainSecret(c, skipSpace(c.text, c.at+len("->"), false), looksSecret)
+	return plainSecret(c, skipSpace(c.text, c.pos+len("->"), false), looksSecret)
 }
 
 // cell matches the second cell of a row of a table whose first cell is a sensitive name:
@@ -60,13 +60,13 @@ func arrow(c cursor) hit {
 func cell(c cursor) hit {
 	const longest = 512
 	s := c.text
-	from := skipSpace(s, c.at+1, false)
+	from := skipSpace(s, c.pos+1, false)
 	to := from
 	for to < len(s) && to-from < maxName && is(s[to], className) {
 		to++
 	}
 	next := skipSpace(s, to, false)
-	if to-from < len("pin") || byteAt(s, next) != '|' || !startsLine(s, c.at) || !announcedBy(c, to) {
+	if to-from < len("pin") || byteAt(s, next) != '|' || !startsLine(s, c.pos) || !announcedBy(c, to) {
 		return hit{}
 	}
 	from = skipSpace(s, next+1, false)
@@ -83,11 +83,11 @@ func cell(c cursor) hit {
 
 // tabbed matches the value after a sensitive name and a tab.
 func tabbed(c cursor) hit {
-	if !is(byteAt(c.text, c.at-1), className) || !announcedBy(c, c.at) {
+	if !is(byteAt(c.text, c.pos-1), className) || !announcedBy(c, c.pos) {
 		return hit{}
 	}
-	from := c.at + 1
-	if c.text[c.at] == '\\' { // of a text in JSON
+	from := c.pos + 1
+	if c.text[c.pos] == '\\' { // of a text in JSON
 		from++
 	}
 	return plainSecret(c, skipSpace(c.text, from, false), looksSecret)
@@ -96,12 +96,12 @@ func tabbed(c cursor) hit {
 // isValue matches the value in "the password is abc1". Plain sentences about a password stay, such as
 // that it is required.
 func isValue(c cursor) hit {
-	from := skipSpace(c.text, c.at+len(" is "), false)
+	from := skipSpace(c.text, c.pos+len(" is "), false)
 	if b := byteAt(c.text, from); !isQuote(b) && b != '\\' && !looksPassword(c.text[from:plainEnd(c.text, from, modeText)]) {
 		return hit{} // most sentences
 	}
-	name, start := nameBefore(c, c.at)
-	if !announcedBy(c, c.at) && !spacedName(c, name, start) {
+	name, start := nameBefore(c, c.pos)
+	if !announcedBy(c, c.pos) && !spacedName(c, name, start) {
 		return hit{}
 	}
 	return plainSecret(c, from, looksPassword)

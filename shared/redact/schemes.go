@@ -28,7 +28,7 @@ const shortestBearer = 4
 // bearer matches the word bearer and the token after it. A plain word in lower case after it is not a
 // token: prose mentions bearer tokens too.
 func bearer(c cursor) hit {
-	from, ok := afterSpace(c.text, c.at+len("bearer"))
+	from, ok := afterSpace(c.text, c.pos+len("bearer"))
 	if !ok {
 		return hit{}
 	}
@@ -37,7 +37,7 @@ func bearer(c cursor) hit {
 		return hit{retry: to} // realm="..." is a challenge
 	}
 	value := strings.TrimRight(c.text[from:to], ".")
-	if len(value) < shortestBearer || aboutBearer(value) || !isUpper(c.text[c.at]) && !looksSecret(value) {
+	if len(value) < shortestBearer || aboutBearer(value) || !isUpper(c.text[c.pos]) && !looksSecret(value) {
 		return hit{retry: to}
 	}
 	return hit{from: from, to: to, text: c.mask}
@@ -75,7 +75,7 @@ func looksSecret(word string) bool {
 // anything else.
 func basic(c cursor) hit {
 	const shortest, looked = 8, 1024
-	from, ok := afterSpace(c.text, c.at+len("basic"))
+	from, ok := afterSpace(c.text, c.pos+len("basic"))
 	if !ok {
 		return hit{}
 	}
@@ -120,25 +120,25 @@ func isKeyLabel(label string) bool {
 // privateKey matches a PEM block, or up to the end of the text where it is truncated.
 func privateKey(c cursor) hit {
 	const begin, end = len("-----BEGIN"), "-----END"
-	if label, _ := keyLabel(c.text, c.at+begin); !isKeyLabel(label) {
+	if label, _ := keyLabel(c.text, c.pos+begin); !isKeyLabel(label) {
 		return hit{}
 	}
 	to := len(c.text)
-	if i := strings.Index(c.text[c.at+begin:], end); i >= 0 {
-		_, to = keyLabel(c.text, c.at+begin+i+len(end))
+	if i := strings.Index(c.text[c.pos+begin:], end); i >= 0 {
+		_, to = keyLabel(c.text, c.pos+begin+i+len(end))
 	}
-	return hit{from: c.at, to: to, text: c.mask}
+	return hit{from: c.pos, to: to, text: c.mask}
 }
 
 // privateKeyEnd matches the last lines of a PEM block whose beginning is missing.
 func privateKeyEnd(c cursor) hit {
 	const longest = 16 << 10
-	label, to := keyLabel(c.text, c.at+len("-----END"))
+	label, to := keyLabel(c.text, c.pos+len("-----END"))
 	if !isKeyLabel(label) || c.text[to-1] != '-' {
 		return hit{}
 	}
-	s, from := c.text, c.at
-	for from > c.floor && c.at-from < longest {
+	s, from := c.text, c.pos
+	for from > c.floor && c.pos-from < longest {
 		end := breakBefore(s, from)
 		start := end
 		for start > c.floor && (isAlnum(s[start-1]) || strings.IndexByte("+/=", s[start-1]) >= 0) {
@@ -160,7 +160,7 @@ func privateKeyEnd(c cursor) hit {
 		}
 	}
 	const shortest = 16
-	if c.at-from < shortest {
+	if c.pos-from < shortest {
 		return hit{}
 	}
 	return hit{from: from, to: to, text: c.mask}
@@ -182,21 +182,21 @@ func breakBefore(s string, i int) int {
 // encodedKey matches a PEM block in base64.
 func encodedKey(c cursor) hit {
 	const looked = 96
-	to := runEnd(c.text, c.at, classBase64)
-	head := c.text[c.at:min(to, c.at+looked)]
+	to := runEnd(c.text, c.pos, classBase64)
+	head := c.text[c.pos:min(to, c.pos+looked)]
 	raw, _ := base64.RawStdEncoding.DecodeString(head[:len(head)&^3])
 	if !isKeyLabel(string(raw)) {
 		return hit{retry: to}
 	}
-	return hit{from: c.at, to: to, text: c.mask}
+	return hit{from: c.pos, to: to, text: c.mask}
 }
 
 // urlCredentials matches user:password before the @ that ends them, and a user alone that looks like
 // a token. Passwords may extend beyond the end of the authority: people and programs forget to
 // encode / ? # and quotes.
 func urlCredentials(c cursor) hit {
-	s, from := c.text, c.at+2
-	if s[c.at+1] == '\\' {
+	s, from := c.text, c.pos+2
+	if s[c.pos+1] == '\\' {
 		from++
 	}
 	colon, at, i := -1, -1, from
@@ -292,7 +292,7 @@ func (c cursor) farAt(from, colon, at, stop int) (far, retry int) {
 // web reports whether the // at the cursor follows a scheme of the web, or none.
 // The address of such a scheme has paths and queries with an @ in them.
 func (c cursor) web() bool {
-	before := strings.ToLower(c.text[max(0, c.at-len("https:")):c.at])
+	before := strings.ToLower(c.text[max(0, c.pos-len("https:")):c.pos])
 	if !strings.HasSuffix(before, ":") || len(before) < 2 || !isAlnum(before[len(before)-2]) {
 		return true
 	}
@@ -320,16 +320,16 @@ func isHost(s string, i int) bool {
 func driverCredentials(c cursor) hit {
 	const longest = 256
 	s, sep := c.text, byte(':')
-	if s[c.at+1] == '/' {
+	if s[c.pos+1] == '/' {
 		sep = '/'
 	}
-	from := c.at
-	for from > c.floor && c.at-from < longest && !is(s[from-1], classSpace) && !isQuote(s[from-1]) && strings.IndexByte("(,;<>[{", s[from-1]) < 0 {
+	from := c.pos
+	for from > c.floor && c.pos-from < longest && !is(s[from-1], classSpace) && !isQuote(s[from-1]) && strings.IndexByte("(,;<>[{", s[from-1]) < 0 {
 		if from--; s[from] == '/' && s[from+1] == '/' {
 			return hit{} // a URL
 		}
 	}
-	text := s[from:c.at]
+	text := s[from:c.pos]
 	if i := strings.LastIndexAny(text, "="); i >= 0 && strings.IndexByte(text[:i], sep) < 0 {
 		text = text[i+1:]
 	}
@@ -340,5 +340,5 @@ func driverCredentials(c cursor) hit {
 	if i <= 0 || i+1 == len(text) || strings.HasPrefix(text, "[REDACTED") {
 		return hit{}
 	}
-	return hit{from: c.at - len(text), to: c.at, text: c.mask}
+	return hit{from: c.pos - len(text), to: c.pos, text: c.mask}
 }

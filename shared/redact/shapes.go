@@ -6,10 +6,10 @@ import "strings"
 func allRules() []rule {
 	var rules []rule
 	named := func(match func(cursor) hit, starts ...string) {
-		rules = append(rules, rule{starts: starts, named: true, mask: Mask, match: match})
+		rules = append(rules, rule{starts: starts, byName: true, mask: Mask, match: match})
 	}
 	folded := func(match func(cursor) hit, starts ...string) {
-		rules = append(rules, rule{starts: starts, fold: true, named: true, mask: Mask, match: match})
+		rules = append(rules, rule{starts: starts, ignoreCase: true, byName: true, mask: Mask, match: match})
 	}
 	shape := func(name string, match func(cursor) hit, starts ...string) {
 		rules = append(rules, rule{starts: starts, mask: maskOf(name), match: match})
@@ -17,8 +17,8 @@ func allRules() []rule {
 	tokens := func(name string, c class, least int, starts ...string) {
 		shape(name, oneOf(c, least, starts...), starts...)
 	}
-	named(pair, "=")
-	named(pair, ":")
+	named(namedValue, "=")
+	named(namedValue, ":")
 	named(encoded, "%", "+")
 	named(element, "<")
 	named(arrow, "->")
@@ -27,7 +27,7 @@ func allRules() []rule {
 	named(longFlag, eachOf("--", letters)...)
 	named(shortFlag, eachOf(" -", "pua"+switchesOfCurl)...)
 	named(isValue, " is ")
-	named(listed, `",`, "',")
+	named(listElement, `",`, "',")
 	folded(values, "values")
 	folded(identifiedBy, "identified ", "password ")
 	folded(authCommand, "auth ")
@@ -72,8 +72,8 @@ func allRules() []rule {
 	shape("terraform", terraform, ".atlasv1.")
 	rules = append(rules,
 		rule{match: vendorToken},
-		rule{starts: []string{"bearer"}, fold: true, mask: maskOf("bearer"), match: atWord(bearer)},
-		rule{starts: []string{"basic"}, fold: true, mask: maskOf("basic"), match: atWord(basic)})
+		rule{starts: []string{"bearer"}, ignoreCase: true, mask: maskOf("bearer"), match: atWord(bearer)},
+		rule{starts: []string{"basic"}, ignoreCase: true, mask: maskOf("basic"), match: atWord(basic)})
 	shape("card", card, "2", "3", "4", "5", "6")
 	return rules
 }
@@ -98,7 +98,7 @@ func token(prefix string, c class, least int) func(cursor) hit {
 	return func(cur cursor) hit {
 		h := after(prefix, c, least)(cur)
 		if h.to != 0 {
-			h.from = cur.at
+			h.from = cur.pos
 		}
 		return h
 	}
@@ -107,7 +107,7 @@ func token(prefix string, c class, least int) func(cursor) hit {
 // after is token, but does not mask the prefix.
 func after(prefix string, c class, least int) func(cursor) hit {
 	return func(cur cursor) hit {
-		from := cur.at + len(prefix)
+		from := cur.pos + len(prefix)
 		to := runEnd(cur.text, from, c)
 		for to > from && cur.text[to-1] == '.' { // it ends a sentence
 			to--
@@ -122,7 +122,7 @@ func after(prefix string, c class, least int) func(cursor) hit {
 // atWord lets a rule match only where a word begins.
 func atWord(match func(cursor) hit) func(cursor) hit {
 	return func(c cursor) hit {
-		if !wordStart(c.text, c.at) {
+		if !wordStart(c.text, c.pos) {
 			return hit{}
 		}
 		return match(c)
@@ -141,16 +141,16 @@ func withDigit(match func(cursor) hit) func(cursor) hit {
 
 // gitlab matches glpat- and its siblings: gl, a few letters, a dash.
 func gitlab(c cursor) hit {
-	dash := c.at + 2
-	for dash < len(c.text) && dash < c.at+8 && isLetter(c.text[dash]) {
+	dash := c.pos + 2
+	for dash < len(c.text) && dash < c.pos+8 && isLetter(c.text[dash]) {
 		dash++
 	}
 	if byteAt(c.text, dash) != '-' {
 		return hit{}
 	}
-	switch c.text[c.at+2 : dash] {
+	switch c.text[c.pos+2 : dash] {
 	case "pat", "dt", "rt", "cbt", "ptt", "ft", "imt", "agent", "oas", "soat", "ffct":
-		return token(c.text[c.at:dash+1], classToken, 16)(c)
+		return token(c.text[c.pos:dash+1], classToken, 16)(c)
 	default:
 		return hit{}
 	}
@@ -158,17 +158,17 @@ func gitlab(c cursor) hit {
 
 // slack matches xoxb-, xoxp- and so on, and the rotated xoxe.xoxb-.
 func slack(c cursor) hit {
-	kind, sep := byteAt(c.text, c.at+3), byteAt(c.text, c.at+4)
+	kind, sep := byteAt(c.text, c.pos+3), byteAt(c.text, c.pos+4)
 	if strings.IndexByte("abcdeoprs", kind) < 0 || sep != '-' && sep != '.' {
 		return hit{}
 	}
-	return token(c.text[c.at:c.at+5], classToken, 10)(c)
+	return token(c.text[c.pos:c.pos+5], classToken, 10)(c)
 }
 
 // slackHook matches the path of a webhook's URL.
 func slackHook(c cursor) hit {
 	for _, kind := range []string{"services/", "workflows/", "triggers/"} {
-		if start := "hooks.slack.com/" + kind; strings.HasPrefix(c.text[c.at:], start) {
+		if start := "hooks.slack.com/" + kind; strings.HasPrefix(c.text[c.pos:], start) {
 			return after(start, classBase64, 10)(c)
 		}
 	}
@@ -179,7 +179,7 @@ func slackHook(c cursor) hit {
 func oneOf(c class, least int, prefixes ...string) func(cursor) hit {
 	return func(cur cursor) hit {
 		for _, p := range prefixes {
-			if strings.HasPrefix(cur.text[cur.at:], p) {
+			if strings.HasPrefix(cur.text[cur.pos:], p) {
 				return token(p, c, least)(cur)
 			}
 		}
@@ -191,10 +191,10 @@ func oneOf(c class, least int, prefixes ...string) func(cursor) hit {
 // letters and dashes only.
 func openai(c cursor) hit {
 	h := atWord(token("sk-", classToken, 20))(c)
-	if h.to == 0 || strings.IndexFunc(c.text[c.at+3:h.to], func(r rune) bool { return digitOrUpper(byte(r)) }) >= 0 {
+	if h.to == 0 || strings.IndexFunc(c.text[c.pos+3:h.to], func(r rune) bool { return digitOrUpper(byte(r)) }) >= 0 {
 		return h
 	}
-	for part := range strings.FieldsFuncSeq(c.text[c.at+3:h.to], func(r rune) bool { return r == '-' || r == '_' }) {
+	for part := range strings.FieldsFuncSeq(c.text[c.pos+3:h.to], func(r rune) bool { return r == '-' || r == '_' }) {
 		if len(part) >= 20 {
 			return h
 		}
@@ -205,7 +205,7 @@ func openai(c cursor) hit {
 // twilio matches SK and exactly 32 hexadecimal digits.
 func twilio(c cursor) hit {
 	h := atWord(token("SK", classHex, 32))(c)
-	if h.to != c.at+34 || isAlnum(byteAt(c.text, h.to)) {
+	if h.to != c.pos+34 || isAlnum(byteAt(c.text, h.to)) {
 		return hit{retry: h.to}
 	}
 	return h
@@ -213,23 +213,23 @@ func twilio(c cursor) hit {
 
 // sendgrid matches SG., an id, a dot and a key.
 func sendgrid(c cursor) hit {
-	dot := runEnd(c.text, c.at+3, classToken)
-	if dot-c.at-3 < 16 || byteAt(c.text, dot) != '.' {
+	dot := runEnd(c.text, c.pos+3, classToken)
+	if dot-c.pos-3 < 16 || byteAt(c.text, dot) != '.' {
 		return hit{retry: dot}
 	}
 	to := runEnd(c.text, dot+1, classToken)
 	if to-dot-1 < 16 {
 		return hit{retry: dot}
 	}
-	return hit{from: c.at, to: to, text: c.mask}
+	return hit{from: c.pos, to: to, text: c.mask}
 }
 
 // jwt matches base64url parts joined by dots, the first of which is the JSON of a header. Two parts
 // are enough when the second is JSON as well: the signature may be truncated.
 func jwt(c cursor) hit {
 	const shortest = 8
-	first := runEnd(c.text, c.at, classToken)
-	if first-c.at < shortest || byteAt(c.text, first) != '.' {
+	first := runEnd(c.text, c.pos, classToken)
+	if first-c.pos < shortest || byteAt(c.text, first) != '.' {
 		return hit{retry: first}
 	}
 	second := runEnd(c.text, first+1, classToken)
@@ -248,20 +248,20 @@ func jwt(c cursor) hit {
 	if !claims && to-second < shortest {
 		return hit{retry: first}
 	}
-	return hit{from: c.at, to: to, text: c.mask}
+	return hit{from: c.pos, to: to, text: c.mask}
 }
 
 // nkeySeed matches the seed of a NATS key: 58 letters and digits of base32.
 func nkeySeed(c cursor) hit {
 	const length = 58
-	end := c.at
-	for end < len(c.text) && end-c.at <= length && (isUpper(c.text[end]) || c.text[end] >= '2' && c.text[end] <= '7') {
+	end := c.pos
+	for end < len(c.text) && end-c.pos <= length && (isUpper(c.text[end]) || c.text[end] >= '2' && c.text[end] <= '7') {
 		end++
 	}
-	if end-c.at != length || isAlnum(byteAt(c.text, end)) || !wordStart(c.text, c.at) {
+	if end-c.pos != length || isAlnum(byteAt(c.text, end)) || !wordStart(c.text, c.pos) {
 		return hit{}
 	}
-	return hit{from: c.at, to: end, text: c.mask}
+	return hit{from: c.pos, to: end, text: c.mask}
 }
 
 // base64Prefixed matches a text with the prefix base64.
@@ -276,12 +276,12 @@ func base64Prefixed(c cursor) hit {
 // telegram matches the token of a bot: its number, a colon and AA.
 func telegram(c cursor) hit {
 	const least, most, key = 6, 12, 30
-	from := c.at
-	for from > c.floor && c.at-from <= most && is(c.text[from-1], classDigit) {
+	from := c.pos
+	for from > c.floor && c.pos-from <= most && is(c.text[from-1], classDigit) {
 		from--
 	}
-	to := runEnd(c.text, c.at+1, classToken)
-	if n := c.at - from; n < least || n > most || to-c.at-1 < key || !wordStart(c.text, from) && !strings.HasSuffix(c.text[:from], "/bot") {
+	to := runEnd(c.text, c.pos+1, classToken)
+	if n := c.pos - from; n < least || n > most || to-c.pos-1 < key || !wordStart(c.text, from) && !strings.HasSuffix(c.text[:from], "/bot") {
 		return hit{}
 	}
 	return hit{from: from, to: to, text: c.mask}
@@ -290,17 +290,17 @@ func telegram(c cursor) hit {
 // discordHook matches the path of a webhook's URL.
 func discordHook(c cursor) hit {
 	const far, mark = 48, "/webhooks/"
-	i := strings.Index(c.text[c.at:min(len(c.text), c.at+far)], mark)
-	if i < 0 || strings.ContainsAny(c.text[c.at:c.at+i], " \n\"") {
+	i := strings.Index(c.text[c.pos:min(len(c.text), c.pos+far)], mark)
+	if i < 0 || strings.ContainsAny(c.text[c.pos:c.pos+i], " \n\"") {
 		return hit{}
 	}
-	return after(c.text[c.at:c.at+i+len(mark)], classBase64, 20)(c)
+	return after(c.text[c.pos:c.pos+i+len(mark)], classBase64, 20)(c)
 }
 
 // teamsHook matches the path of a webhook's URL.
 func teamsHook(c cursor) hit {
 	const shortest = 32
-	from := c.at + len("webhookb2/")
+	from := c.pos + len("webhookb2/")
 	to := from
 	for to < len(c.text) && (is(c.text[to], classToken) || c.text[to] == '@' || c.text[to] == '/') {
 		to++
@@ -315,8 +315,8 @@ func teamsHook(c cursor) hit {
 // Q~ and the rest.
 func azureSecret(c cursor) hit {
 	const lead, least = 4, 30
-	from := c.at - lead
-	if from < c.floor || !is(c.text[c.at-1], classDigit) || runEnd(c.text, from, classBase64) < c.at || isAlnum(byteAt(c.text, from-1)) {
+	from := c.pos - lead
+	if from < c.floor || !is(c.text[c.pos-1], classDigit) || runEnd(c.text, from, classBase64) < c.pos || isAlnum(byteAt(c.text, from-1)) {
 		return hit{}
 	}
 	h := after("Q~", classBase64, least)(c)
@@ -329,8 +329,8 @@ func azureSecret(c cursor) hit {
 // terraform matches the texts before and after .atlasv1.
 func terraform(c cursor) hit {
 	const lead, least = 14, 40
-	from := c.at
-	for from > c.floor && c.at-from < lead && isAlnum(c.text[from-1]) {
+	from := c.pos
+	for from > c.floor && c.pos-from < lead && isAlnum(c.text[from-1]) {
 		from--
 	}
 	h := after(".atlasv1.", classBase64, least)(c)

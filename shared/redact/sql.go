@@ -8,8 +8,8 @@ import (
 // values matches the values of sensitive columns in INSERT INTO t (name,
 // password) VALUES ('ann', 'abc'), of every row.
 func values(c cursor) hit {
-	s, from := c.text, skipBlank(c.text, c.at+len("values"))
-	if byteAt(s, from) != '(' || !wordStart(s, c.at) {
+	s, from := c.text, skipBlank(c.text, c.pos+len("values"))
+	if byteAt(s, from) != '(' || !wordStart(s, c.pos) {
 		return hit{}
 	}
 	columns := sensitiveColumns(c)
@@ -56,8 +56,8 @@ func values(c cursor) hit {
 // sensitiveColumns returns which columns in the parentheses before the cursor have a sensitive name.
 func sensitiveColumns(c cursor) map[int]bool {
 	const longest = 2048
-	end := c.at
-	for end > 0 && c.at-end < 64 && (is(c.text[end-1], classSpace) || end > 1 && c.text[end-2] == '\\' && isLetter(c.text[end-1])) {
+	end := c.pos
+	for end > 0 && c.pos-end < 64 && (is(c.text[end-1], classSpace) || end > 1 && c.text[end-2] == '\\' && isLetter(c.text[end-1])) {
 		if is(c.text[end-1], classSpace) {
 			end--
 		} else {
@@ -145,17 +145,17 @@ func sqlSecret(s string, from, to int) (int, int) {
 // password.
 func identifiedBy(c cursor) hit {
 	s := c.text
-	if !wordStart(s, c.at) {
+	if !wordStart(s, c.pos) {
 		return hit{}
 	}
-	if strings.EqualFold(s[c.at:c.at+len("password")], "password") {
-		from := skipSpace(s, c.at+len("password "), false)
+	if strings.EqualFold(s[c.pos:c.pos+len("password")], "password") {
+		from := skipSpace(s, c.pos+len("password "), false)
 		if !isQuote(byteAt(s, runEndOf(s, from, '\\'))) {
 			return hit{}
 		}
 		return quotedSecret(s, from)
 	}
-	i := skipBlank(s, c.at+len("identified "))
+	i := skipBlank(s, c.pos+len("identified "))
 	word, next := sqlWord(s, i)
 	if strings.EqualFold(word, "with") {
 		_, next = sqlWord(s, next) // the plugin
@@ -241,10 +241,10 @@ func lineBreak(s string, i int) int {
 func authCommand(c cursor) hit {
 	const shortest = 8
 	s := c.text
-	if !wordStart(s, c.at) {
+	if !wordStart(s, c.pos) {
 		return hit{}
 	}
-	from := c.at + len("auth ")
+	from := c.pos + len("auth ")
 	word := s[from:runEnd(s, from, classToken)]
 	switch strings.ToUpper(word) {
 	case "PLAIN", "LOGIN", "XOAUTH2", "OAUTHBEARER":

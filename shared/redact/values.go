@@ -63,7 +63,7 @@ func value(c cursor, f field) hit {
 		switch {
 		case wholeLine(s[from:to], f):
 			to = lineEnd(s, to, byteAt(s, f.start-1))
-		case f.beside && f.colon, !f.colon && f.value < from && startsLine(s, f.start) && byteAt(s, f.value-2) == ' ':
+		case f.hasOtherName && f.colon, !f.colon && f.value < from && startsLine(s, f.start) && byteAt(s, f.value-2) == ' ':
 			to = wordsEnd(s, to)
 		}
 		to = c.engine.tokensEnd(c, from, to)

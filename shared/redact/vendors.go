@@ -176,11 +176,11 @@ func (v *vendors) mayBegin(s string, i int) bool {
 
 // vendorToken matches the token of a vendor.
 func vendorToken(c cursor) hit {
-	if len(c.text)-c.at < leadBytes {
+	if len(c.text)-c.pos < leadBytes {
 		return hit{}
 	}
-	for _, one := range c.engine.vendors.byStart[c.text[c.at:c.at+leadBytes]] {
-		if strings.HasPrefix(c.text[c.at:], one.start) {
+	for _, one := range c.engine.vendors.byStart[c.text[c.pos:c.pos+leadBytes]] {
+		if strings.HasPrefix(c.text[c.pos:], one.start) {
 			c.mask = maskOf(one.name)
 			if h := one.match(c); h.to > 0 {
 				return h
@@ -194,7 +194,7 @@ func vendorToken(c cursor) hit {
 // is no match.
 func sequence(start string, parts []part) func(cursor) hit {
 	return func(c cursor) hit {
-		i := c.at + len(start)
+		i := c.pos + len(start)
 		for _, p := range parts {
 			if p.literal != "" {
 				if !strings.HasPrefix(c.text[i:], p.literal) {
@@ -212,18 +212,18 @@ func sequence(start string, parts []part) func(cursor) hit {
 			}
 			i = end
 		}
-		return hit{from: c.at, to: i, text: c.mask}
+		return hit{from: c.pos, to: i, text: c.mask}
 	}
 }
 
 // encodedJWT matches a JSON Web Token that was encoded in base64 once more.
 func encodedJWT(c cursor) hit {
 	const least, examined = 48, 64 // both decode without a remainder, twice
-	to := runEnd(c.text, c.at, classBase64)
-	if to-c.at < least {
+	to := runEnd(c.text, c.pos, classBase64)
+	if to-c.pos < least {
 		return hit{retry: to}
 	}
-	token, err := base64.StdEncoding.DecodeString(c.text[c.at : c.at+min(to-c.at, examined)&^15])
+	token, err := base64.StdEncoding.DecodeString(c.text[c.pos : c.pos+min(to-c.pos, examined)&^15])
 	if err != nil {
 		return hit{retry: to}
 	}
@@ -232,13 +232,13 @@ func encodedJWT(c cursor) hit {
 	if !strings.HasPrefix(string(header), `{"`) {
 		return hit{retry: to}
 	}
-	return hit{from: c.at, to: to, text: c.mask}
+	return hit{from: c.pos, to: to, text: c.mask}
 }
 
 // mailgun matches key- and exactly 32 hexadecimal digits.
 func mailgun(c cursor) hit {
 	h := token("key-", classHex, 32)(c)
-	if before := byteAt(c.text, c.at-1); h.to != c.at+len("key-")+32 || isAlnum(byteAt(c.text, h.to)) || before == '-' || before == '_' {
+	if before := byteAt(c.text, c.pos-1); h.to != c.pos+len("key-")+32 || isAlnum(byteAt(c.text, h.to)) || before == '-' || before == '_' {
 		return hit{}
 	}
 	return h
@@ -247,13 +247,13 @@ func mailgun(c cursor) hit {
 // airtable matches pat, an id of 14 letters and digits, a dot and a key.
 func airtable(c cursor) hit {
 	const id, key = 14, 64
-	dot := c.at + len("pat") + id
-	if byteAt(c.text, dot) != '.' || runEnd(c.text, c.at, classLetter|classDigit) != dot {
+	dot := c.pos + len("pat") + id
+	if byteAt(c.text, dot) != '.' || runEnd(c.text, c.pos, classLetter|classDigit) != dot {
 		return hit{}
 	}
 	to := runEnd(c.text, dot+1, classHex)
 	if to-dot-1 < key {
 		return hit{}
 	}
-	return hit{from: c.at, to: to, text: c.mask}
+	return hit{from: c.pos, to: to, text: c.mask}
 }

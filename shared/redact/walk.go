@@ -66,7 +66,7 @@ func (e *Engine) namedBeside(m map[string]any) grade {
 		if !ok || !isNameLabel(label) {
 			continue
 		}
-		if g := (cursor{engine: e}).gradeBeside(name); g != harmless {
+		if g := (cursor{engine: e}).gradeOtherField(name); g != harmless {
 			return g
 		}
 	}
@@ -99,7 +99,7 @@ func (e *Engine) variables(m map[string]any) {
 		return
 	}
 	bound := map[string]bool{}
-	bind(&e.names, query, bound)
+	collectBound(&e.names, query, bound)
 	for name := range bound {
 		if v, ok := values[name]; ok && v != nil && v != "" {
 			values[name] = Mask

@@ -36,8 +36,8 @@ func (e *Engine) due(values []any) map[int]bool {
 			command = s
 		}
 		next := values[i+1]
-		switch says := e.names.announces(s); {
-		case says == saysNothing:
+		switch says := e.names.certaintyOf(s); {
+		case says == notName:
 			if k := e.formatted(s); k > 0 && i+k < len(values) {
 				mark(i + k)
 			}
@@ -53,7 +53,7 @@ func (e *Engine) due(values []any) map[int]bool {
 					mark(i + 1)
 				}
 			case map[string]any, []any:
-				if says == saysName {
+				if says == surelyName {
 					mark(i + 1)
 				}
 			}
@@ -74,12 +74,12 @@ func (e *Engine) due(values []any) map[int]bool {
 
 // plainPair reports whether a text is the value of the name before it. A pair
 // of two holds a name and a value; a longer list of plain words lists names.
-func (e *Engine) plainPair(says announcement, name, value string, n int) bool {
-	if e.names.follows(says, name, value) {
+func (e *Engine) plainPair(says nameCertainty, name, value string, n int) bool {
+	if e.names.isValueOf(says, name, value) {
 		return true
 	}
 	word, _, _ := strings.Cut(value, " ")
-	return n == 2 && !saysWrong(word) && !strings.HasPrefix(name, "--") && !strings.HasPrefix(value, "--") && e.names.announces(value) == saysNothing
+	return n == 2 && !saysWrong(word) && !strings.HasPrefix(name, "--") && !strings.HasPrefix(value, "--") && e.names.certaintyOf(value) == notName
 }
 
 // announcesCount reports whether a text ends in the name of a count: what comes
@@ -111,7 +111,7 @@ func (e *Engine) formatted(s string) int {
 		}
 		n++
 		before := strings.TrimRight(s[from:i], "\"'`")
-		if e.names.announces(before) == saysName && strings.ContainsAny(before[len(strings.TrimRight(before, ":= \t")):], ":=") {
+		if e.names.certaintyOf(before) == surelyName && strings.ContainsAny(before[len(strings.TrimRight(before, ":= \t")):], ":=") {
 			return n
 		}
 		from = i + 2
@@ -134,10 +134,10 @@ func (e *Engine) joined(values []any) {
 		for at > 0 && len(s)-at < maxName && (is(s[at-1], classToken) || s[at-1] == '.') {
 			at--
 		}
-		if at == len(s) || e.candidates(s, at)&e.shapes == 0 {
+		if at == len(s) || e.candidates(s, at)&e.shapeRules == 0 {
 			continue
 		}
-		if h, _ := e.try(&cursor{engine: e, text: s, at: at}, e.shapes&e.candidates(s, at), new(retries)); h.to > 0 {
+		if h, _ := e.tryRules(&cursor{engine: e, text: s, pos: at}, e.shapeRules&e.candidates(s, at), new(retries)); h.to > 0 {
 			continue // all of it is here
 		}
 		i = e.joinedToken(values, i, at)
@@ -159,7 +159,7 @@ func (e *Engine) joined(values []any) {
 // it masked.
 func (e *Engine) joinedKey(values []any, i, at int) int {
 	s, _ := values[i].(string)
-	h, _ := e.try(&cursor{engine: e, text: s, at: at}, e.shapes&e.candidates(s, at), new(retries))
+	h, _ := e.tryRules(&cursor{engine: e, text: s, pos: at}, e.shapeRules&e.candidates(s, at), new(retries))
 	if h.to == 0 {
 		return i
 	}
@@ -203,8 +203,8 @@ func (e *Engine) joinedToken(values []any, i, at int) int {
 		}
 	}
 	whole := text.String()
-	set := e.shapes & e.candidates(whole, 0)
-	h, _ := e.try(&cursor{engine: e, text: whole}, set&^e.loose, new(retries))
+	set := e.shapeRules & e.candidates(whole, 0)
+	h, _ := e.tryRules(&cursor{engine: e, text: whole}, set&^e.looseRules, new(retries))
 	if h.to <= len(s)-at || len(ends) == 0 {
 		return i
 	}

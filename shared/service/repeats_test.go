@@ -41,7 +41,7 @@ func (l *logged) take() []string {
 }
 
 func repeatsInto(w *logged) *slog.Logger {
-	return slog.New(newRepeats(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+	return slog.New(newRepeatHandler(slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
 		if len(groups) == 0 && a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
@@ -163,7 +163,7 @@ func TestRepeatsAreBounded(t *testing.T) {
 		if got := w.take(); len(got) != maxRepeats {
 			t.Errorf("messages: got %d lines, want %d", len(got), maxRepeats)
 		}
-		h, ok := log.Handler().(*repeats)
+		h, ok := log.Handler().(*repeatHandler)
 		if !ok || len(h.lines) > maxRepeats+1 || len(h.variants) > maxRepeats {
 			t.Fatalf("%d lines and %d messages are kept", len(h.lines), len(h.variants))
 		}
@@ -172,8 +172,8 @@ func TestRepeatsAreBounded(t *testing.T) {
 		wrote(t, &w, "the minute's end", `level=WARN msg="message `+letters(9999)+`" similar=9744`)
 		time.Sleep(2 * repeatEvery)
 		log.Warn("all of it is forgotten")
-		if len(h.lines) != 1 || len(h.variants) != 1 || h.others != nil {
-			t.Errorf("after a pause: %d lines, %d messages and %v are kept, want the newest alone", len(h.lines), len(h.variants), h.others)
+		if len(h.lines) != 1 || len(h.variants) != 1 || h.overflow != nil {
+			t.Errorf("after a pause: %d lines, %d messages and %v are kept, want the newest alone", len(h.lines), len(h.variants), h.overflow)
 		}
 	})
 }
@@ -192,7 +192,7 @@ func letters(n int) string {
 }
 
 func BenchmarkRepeats(b *testing.B) {
-	log := slog.New(newRepeats(slog.NewTextHandler(&logged{}, nil)))
+	log := slog.New(newRepeatHandler(slog.NewTextHandler(&logged{}, nil)))
 	for i := range b.N {
 		log.Warn("skipped what is no alert of the stream", "subject", i)
 	}

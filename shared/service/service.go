@@ -34,7 +34,7 @@ var ErrTimeUp = errors.New("the time is up")
 // ErrUsage marks errors of wrong usage.
 var ErrUsage = errors.New("used wrongly")
 
-// Usagef makes an error that ends the process with ExitUsage.
+// Usagef returns an error that ends the process with ExitUsage.
 func Usagef(format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...)}
 }
@@ -44,8 +44,8 @@ type usageError struct{ text string }
 func (e *usageError) Error() string        { return e.text }
 func (e *usageError) Is(target error) bool { return target == ErrUsage }
 
-// Exit makes an error that ends the process with an exit code of its own and prints
-// nothing: the command has printed its message.
+// Exit returns an error that ends the process with an exit code and prints nothing: the command
+// has printed its message.
 func Exit(code int) error { return exitError(code) }
 
 type exitError int
@@ -103,7 +103,7 @@ func Main(name, description string, cli Command) int {
 // environment. It clears the environment, so the process must be about to end.
 func IsValid(cli Command, args []string) bool {
 	os.Clearenv()
-	k, err := kong.New(cli, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}), kong.Configuration(loadNothing))
+	k, err := kong.New(cli, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}), kong.Configuration(ignoreFile))
 	if err != nil {
 		return false
 	}
@@ -111,13 +111,13 @@ func IsValid(cli Command, args []string) bool {
 	return err == nil
 }
 
-// loadNothing ignores a settings file.
-func loadNothing(io.Reader) (kong.Resolver, error) {
+// ignoreFile ignores a settings file.
+func ignoreFile(io.Reader) (kong.Resolver, error) {
 	return kong.ResolverFunc(func(*kong.Context, *kong.Path, *kong.Flag) (any, error) { return nil, nil }), nil
 }
 
 func run(ctx context.Context, args []string, name, description string, cli Command, env Env) int {
-	exited, code, found := false, ExitOK, files{}
+	exited, code, found := false, ExitOK, settingsFiles{}
 	k, err := kong.New(cli,
 		kong.Name(name), kong.Description(description),
 		kong.Writers(env.Stdout, env.Stderr),
@@ -128,7 +128,7 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 		kong.Exit(func(c int) { exited, code = true, c }), // --help
 	)
 	if err != nil {
-		return fail(env.Stderr, name, fmt.Errorf("%w: %w", ErrUsage, err))
+		return printError(env.Stderr, name, fmt.Errorf("%w: %w", ErrUsage, err))
 	}
 	ignoreEmptyEnv(k.Model.Node)
 	chosen, err := k.Parse(args)
@@ -136,25 +136,25 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	case exited:
 		return code
 	case err != nil:
-		return fail(env.Stderr, name, fmt.Errorf("%w: %w", ErrUsage, nameVariable(err)))
+		return printError(env.Stderr, name, fmt.Errorf("%w: %w", ErrUsage, withVariableName(err)))
 	}
 	settings := cli.Common()
 	if env.StateDir, err = settings.stateDir(); err != nil {
-		return fail(env.Stderr, name, err)
+		return printError(env.Stderr, name, err)
 	}
 	env.Config = string(settings.Config)
 	env.SettingsFile = cmp.Or(env.Config, found.read)
 	env.Logger = newLogger(settings, env.Stderr)
 	defer FlushLog(env.Logger)
-	if found.unread != "" && !silent(chosen) {
-		env.Logger.Warn(found.unread)
+	if found.warning != "" && !isSilent(chosen) {
+		env.Logger.Warn(found.warning)
 	}
-	return fail(env.Stderr, name, chosen.Run(env))
+	return printError(env.Stderr, name, chosen.Run(env))
 }
 
-// nameVariable adds to an error about a flag the name of the environment variable that set
-// it, if one did and the error does not name it.
-func nameVariable(err error) error {
+// withVariableName adds to an error about a flag the name of the environment variable that set
+// the flag, if one did.
+func withVariableName(err error) error {
 	var wrong *kong.ParseError
 	if !errors.As(err, &wrong) || wrong.Context == nil {
 		return err
@@ -178,8 +178,8 @@ func nameVariable(err error) error {
 	return err
 }
 
-// fail prints an error on one line, and returns its exit code.
-func fail(w io.Writer, name string, err error) int {
+// printError prints an error on one line, and returns its exit code.
+func printError(w io.Writer, name string, err error) int {
 	if err == nil {
 		return ExitOK
 	}

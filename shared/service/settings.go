@@ -52,7 +52,7 @@ func newLogger(s Settings, w io.Writer) *slog.Logger {
 	default:
 		handler = slog.NewTextHandler(w, &slog.HandlerOptions{Level: level})
 	}
-	return slog.New(newRepeats(handler))
+	return slog.New(newRepeatHandler(handler))
 }
 
 func isTerminal(w io.Writer) bool {
@@ -86,8 +86,8 @@ func ignoreEmptyEnv(n *kong.Node) {
 // fileName is the name of a settings file, in the user's own directory.
 const fileName = "tocsin.yaml"
 
-// othersMayWrite are the permissions that the default settings file must not have.
-const othersMayWrite fs.FileMode = 0o022
+// writableByOthers is the set of permissions that the default settings file must not have.
+const writableByOthers fs.FileMode = 0o022
 
 // UserFile returns the path of the default settings file:
 // $XDG_CONFIG_HOME/tocsin/tocsin.yaml, else ~/.config/tocsin/tocsin.yaml. It is empty for
@@ -114,8 +114,8 @@ func HasUserFile() bool {
 // person, or acts on it, each time it runs.
 type Silent interface{ Silent() }
 
-// silent reports whether the chosen command is a Silent one.
-func silent(ctx *kong.Context) bool {
+// isSilent reports whether the chosen command implements Silent.
+func isSilent(ctx *kong.Context) bool {
 	return slices.ContainsFunc(ctx.Path, func(word *kong.Path) bool {
 		node := word.Node()
 		if node == nil || !node.Target.CanAddr() {
@@ -126,19 +126,19 @@ func silent(ctx *kong.Context) bool {
 	})
 }
 
-// files finds the settings file of a command line. A file in the working directory is
+// settingsFiles finds the settings file of a command. A file in the working directory is
 // never read by default: the author of a repository must not choose the bus to connect to,
 // the addresses to listen on, or where a token is sent.
-type files struct {
+type settingsFiles struct {
 	// read is the default file if it was read, or empty.
 	read string
-	// unread is a warning about a file that a person may believe was read, or empty.
-	unread string
+	// warning is about a file in the working directory that was not read, or empty.
+	warning string
 }
 
 // load reads the default file, if it exists and no other file is named: a named file
 // replaces it.
-func (f *files) load(ctx *kong.Context, at *kong.Path) error {
+func (f *settingsFiles) load(ctx *kong.Context, at *kong.Path) error {
 	if at.App == nil { // kong asks for each word of the command line
 		return nil
 	}
@@ -148,7 +148,7 @@ func (f *files) load(ctx *kong.Context, at *kong.Path) error {
 		}
 	}
 	path := UserFile()
-	resolver, err := loadOwn(path)
+	resolver, err := loadUserFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -157,12 +157,13 @@ func (f *files) load(ctx *kong.Context, at *kong.Path) error {
 		f.read = path
 		ctx.AddResolver(resolver)
 	}
-	f.unread = unread(path)
+	f.warning = unreadWarning(path)
 	return nil
 }
 
-// loadOwn reads a settings file that only its owner can write.
-func loadOwn(path string) (kong.Resolver, error) {
+// loadUserFile reads the default settings file, which only this user and root may be able to
+// write.
+func loadUserFile(path string) (kong.Resolver, error) {
 	if path == "" {
 		return nil, fs.ErrNotExist
 	}
@@ -175,7 +176,7 @@ func loadOwn(path string) (kong.Resolver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("check the settings file: %w", err)
 	}
-	if err := checkOwn(path, info); err != nil {
+	if err := checkOwner(path, info); err != nil {
 		return nil, err
 	}
 	resolver, err := loadYAML(file)
@@ -185,9 +186,9 @@ func loadOwn(path string) (kong.Resolver, error) {
 	return resolver, nil
 }
 
-// checkOwn returns an error if another user than this one and root can write the file.
-func checkOwn(path string, info fs.FileInfo) error {
-	if mode := info.Mode().Perm(); mode&othersMayWrite != 0 {
+// checkOwner returns an error if a user other than this one and root can write the file.
+func checkOwner(path string, info fs.FileInfo) error {
+	if mode := info.Mode().Perm(); mode&writableByOthers != 0 {
 		return fmt.Errorf("the settings file %s is not read: others can write it (mode %04o): run chmod go-w %s", path, mode, path)
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid() {
@@ -196,9 +197,9 @@ func checkOwn(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// unread returns the warning about a settings file in the working directory, or nothing if
-// there is none or it is the default one.
-func unread(own string) string {
+// unreadWarning returns the warning about a settings file in the working directory. It is empty
+// if there is none, or it is the default one.
+func unreadWarning(own string) string {
 	here, err := os.Stat(fileName)
 	if err != nil {
 		return ""

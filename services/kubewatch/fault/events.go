@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// eventRule says which events are a fault of a kind.
+// eventRule matches events to a kind of fault.
 type eventRule struct {
 	// object is the kind of the involved object.
 	object string

@@ -39,12 +39,13 @@ type group struct {
 	alerted bool
 
 	// members are the lasting faults, including those that wait for the rate limit, oldest
-	// first. published counts those that were published, most the largest number at once.
+	// first. publishedMembers counts those that were published, maxMembers is the
+	// largest number at once.
 	members                      []*lasting
 	publishedMembers, maxMembers int
 
-	// faultCount counts the momentary faults. pods are the first pods with one, morePods is
-	// set if there are others. at is the time of the newest fault.
+	// faultCount counts the momentary faults. pods are the first pods with one,
+	// hasMorePods is set if there are others. newestAt is the time of the newest fault.
 	faultCount  int
 	pods        []string
 	hasMorePods bool
@@ -57,8 +58,8 @@ type group struct {
 	excerpt, logsOf string
 	isPanic         bool
 
-	// nextUpdate is when the alert may be published again, interval the time from the last
-	// publication to that.
+	// nextUpdate is when the alert may be published again: interval after the last
+	// publication.
 	nextUpdate time.Time
 	interval   time.Duration
 	// updateTimer is when the alert will be published again, if that is scheduled.

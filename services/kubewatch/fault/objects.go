@@ -47,7 +47,8 @@ type lasting struct {
 	message   kube.Message
 	group     *group
 	capture   *Capture // logs to read when it is published
-	// published is false while it waits in limit.waiting at element.
+	// published is set once it was published. Before that it waits for the rate limit: element
+	// is its entry in limit.waiting.
 	published bool
 	element   *list.Element
 	limit     *rateLimit

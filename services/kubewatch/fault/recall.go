@@ -105,7 +105,7 @@ func (t *Tracker) recallLasting(o *object, m *kube.Message, id recalledKey, at t
 		}
 		o.open = append(o.open, l)
 		t.open++
-		if m.Event.UID != "" { // an event reported it, and perhaps no state will
+		if m.Event.UID != "" { // it was reported by an event; there may never be a state
 			t.scheduleEnd(l, at.Add(lifetimeOfEvents(o.kind)), noMoreEvents)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 type Tracker struct {
 	cluster, uid string
 	mask         *redact.Engine
-	// objects are by id; ids are their ids by kind, namespace and name.
+	// objects are the tracked objects by id, ids their ids by kind, namespace and name.
 	objects map[string]*object
 	ids     map[objectName]string
 	open    int
@@ -29,7 +29,8 @@ type Tracker struct {
 	openGroups   map[string]*group
 	recentGroups *simplelru.LRU[string, *group]
 	updates      timeQueue[*group]
-	// published are the ids of published faults, latest the newest fault of each key.
+	// published is the set of the ids of published faults; latest is the newest fault of each
+	// key.
 	published *simplelru.LRU[string, struct{}]
 	latest    *simplelru.LRU[string, latestFault]
 	// warnings are the times of the newest warnings, by the fields that Window names.

@@ -15,14 +15,14 @@ import (
 // reasonAhead is our own status reason for a version that the cluster has not reached.
 const reasonAhead metav1.StatusReason = "TocsinAhead"
 
-// expired reports whether the cluster no longer knows the version of a request.
-func expired(err error) bool {
+// isExpired reports whether the cluster no longer knows the version of a request.
+func isExpired(err error) bool {
 	return apierrors.ReasonForError(err) != reasonAhead && (apierrors.IsResourceExpired(err) || apierrors.IsGone(err))
 }
 
 // isPermanent reports whether a retry with the same version is of no use.
 func isPermanent(err error) bool {
-	return expired(err) || isAhead(err) || errors.Is(err, errBehind) || errors.Is(err, ErrOther)
+	return isExpired(err) || isAhead(err) || errors.Is(err, errBehind) || errors.Is(err, ErrOther)
 }
 
 // isAhead reports whether the cluster has not reached the version of a request: it was
@@ -31,9 +31,9 @@ func isAhead(err error) bool {
 	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
 }
 
-// newer reports whether version a is after b. Versions that can't be compared count as
+// isNewer reports whether version a is after b. Versions that can't be compared count as
 // newer: the bus recognizes an event that is published twice.
-func newer(a, b string) bool {
+func isNewer(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err != nil || order > 0
 }

@@ -37,7 +37,7 @@ type Step struct {
 	Version string
 }
 
-// Source is where the events are. [github.com/tocsin-bus/tocsin/services/kubewatch/api.Resource]
+// Source lists and watches the events of a cluster. [github.com/tocsin-bus/tocsin/services/kubewatch/api.Resource]
 // implements it.
 type Source interface {
 	List(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error)
@@ -117,7 +117,7 @@ func (f *Feed) Retry(ctx context.Context, isFinal func(error) bool, request func
 // before the watch began.
 func (f *Feed) Run(ctx context.Context, version string) error {
 	f.version = version
-	if err := f.start(ctx); err != nil {
+	if err := f.checkVersion(ctx); err != nil {
 		return err
 	}
 	for {
@@ -138,16 +138,16 @@ func (f *Feed) Run(ctx context.Context, version string) error {
 				return err
 			}
 			// The cluster may have been restored to an older state, without that version.
-			if err := f.start(ctx); err != nil {
+			if err := f.checkVersion(ctx); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// start checks the version against the cluster. A cluster that is behind it was restored to
-// an older state: what happened in between is not known, and the feed starts from now.
-func (f *Feed) start(ctx context.Context) error {
+// checkVersion checks the version against the cluster. A cluster that is behind it was restored
+// to an older state: the events in between are unknown, and the feed starts from now.
+func (f *Feed) checkVersion(ctx context.Context) error {
 	var now string
 	err := f.Retry(ctx, nil, func(ctx context.Context) (err error) {
 		now, err = f.currentVersion(ctx)
@@ -156,14 +156,14 @@ func (f *Feed) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if f.version != "" && newer(f.version, now) {
+	if f.version != "" && isNewer(f.version, now) {
 		f.cfg.Logger.Warn("the cluster was restored to an older state; its events are watched from now on", "was", f.version, "is", now)
 		f.version = ""
 	}
 	if f.version != "" {
 		return nil
 	}
-	return f.step(ctx, Step{Version: now})
+	return f.send(ctx, Step{Version: now})
 }
 
 // currentVersion returns the resourceVersion of the cluster.
@@ -188,14 +188,14 @@ func (f *Feed) checkCluster(ctx context.Context, version string) error {
 		return err
 	}
 	now, err := f.currentVersion(ctx)
-	if err == nil && newer(version, now) {
+	if err == nil && isNewer(version, now) {
 		err = fmt.Errorf("%w: it is at %s, and was watched up to %s", errBehind, now, version)
 	}
 	return err
 }
 
-// relist sends the events of a new list that are newer than what was read, oldest first,
-// and continues from the version of the list.
+// relist sends the events of a new list that were not read yet, oldest first, and continues
+// from the version of the list.
 func (f *Feed) relist(ctx context.Context) error {
 	var list *corev1.EventList
 	err := f.Retry(ctx, nil, func(ctx context.Context) (err error) {
@@ -205,14 +205,14 @@ func (f *Feed) relist(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	missed := slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return !newer(e.ResourceVersion, f.version) })
+	missed := slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return !isNewer(e.ResourceVersion, f.version) })
 	slices.SortFunc(missed, func(a, b corev1.Event) int { return compareVersions(a.ResourceVersion, b.ResourceVersion) })
 	for i := range missed {
-		if err := f.step(ctx, Step{Event: &missed[i], Version: missed[i].ResourceVersion}); err != nil {
+		if err := f.send(ctx, Step{Event: &missed[i], Version: missed[i].ResourceVersion}); err != nil {
 			return err
 		}
 	}
-	return f.step(ctx, Step{Version: list.ResourceVersion})
+	return f.send(ctx, Step{Version: list.ResourceVersion})
 }
 
 // listAll lists all events, in pages.
@@ -252,7 +252,8 @@ func eventList(o runtime.Object, err error) (*corev1.EventList, error) {
 	return list, nil
 }
 
-func (f *Feed) step(ctx context.Context, s Step) error {
+// send sends a step, and records its version as read.
+func (f *Feed) send(ctx context.Context, s Step) error {
 	select {
 	case f.cfg.Steps <- s:
 		f.version = s.Version

@@ -32,16 +32,16 @@ type Health struct {
 type connection struct {
 	mu     sync.Mutex
 	errors int
-	// works is set if the newest reported health has no error.
-	works bool
-	pause time.Duration
+	// isWorking is set if the last reported health has no error.
+	isWorking bool
+	pause     time.Duration
 }
 
 // failed records an error and returns the health to report.
 func (c *connection) failed(err error) Health {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.works = false
+	c.isWorking = false
 	c.errors++
 	c.pause = backoff(c.errors)
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
@@ -54,15 +54,15 @@ func (c *connection) failed(err error) Health {
 func (c *connection) succeeded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	changed := !c.works
+	changed := !c.isWorking
 	if changed {
-		c.works, c.errors, c.pause = true, 0, 0
+		c.isWorking, c.errors, c.pause = true, 0, 0
 	}
 	return changed
 }
 
-// answered records that a request was answered, so that the next one need not wait. The
-// errors count on until a watch works.
+// answered records that a request was answered, so that the next one need not wait. It does not
+// reset the count of errors: only a watch that works does.
 func (c *connection) answered() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

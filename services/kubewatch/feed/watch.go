@@ -16,10 +16,10 @@ import (
 	toolswatch "k8s.io/client-go/tools/watch"
 )
 
-// workingAfter is how long a watch must last until it counts as working if nothing comes.
-const workingAfter = 2 * time.Second
+// workingDelay is how long a watch without results must last to count as working.
+const workingDelay = 2 * time.Second
 
-// watch sends what comes as steps, until the version is no longer known, another cluster
+// watch sends the results of a watch as steps, until the version is no longer known, another cluster
 // answers or ctx ends. client-go's RetryWatcher restarts the watch by itself, through
 // retryClient, which applies the pauses and reports the errors.
 func (f *Feed) watch(ctx context.Context) error {
@@ -55,27 +55,27 @@ func (f *Feed) watch(ctx context.Context) error {
 func (f *Feed) handle(ctx context.Context, e watch.Event, client *retryClient) error {
 	switch o := e.Object.(type) {
 	case *bookmark:
-		return f.step(ctx, Step{Version: o.version})
+		return f.send(ctx, Step{Version: o.version})
 	case *corev1.Event:
 		step := Step{Event: o, Version: o.ResourceVersion}
 		if e.Type == watch.Deleted { // the event has expired; nothing happened
 			step.Event = nil
 		}
-		return f.step(ctx, step)
+		return f.send(ctx, step)
 	}
 	switch err := apierrors.FromObject(e.Object); {
 	case client.other != nil:
 		return client.other
-	case e.Type == watch.Error && expired(err):
+	case e.Type == watch.Error && isExpired(err):
 		return errExpired
 	default:
 		return fmt.Errorf("watch events: the cluster sent %T: %w", e.Object, err)
 	}
 }
 
-// retryClient is the client with which the RetryWatcher starts watches. By itself that one
-// would hide every error but the last, retry with an unknown version for ever, and keep
-// bookmarks to itself.
+// retryClient is the client with which the RetryWatcher starts watches. By itself the
+// RetryWatcher would hide every error but the last, retry for ever with a version that the
+// cluster does not know, and drop bookmarks.
 type retryClient struct {
 	feed *Feed
 	// other wraps ErrOther if another cluster answers. It is set before the watcher sends
@@ -102,16 +102,16 @@ func (c *retryClient) WatchWithContext(ctx context.Context, opts metav1.ListOpti
 		if errors.Is(err, ErrOther) {
 			c.other = err
 		}
-		return failedWatch(err), nil
+		return newFailedWatch(err), nil
 	}
-	return relay(ctx, c.feed, w), nil
+	return newRelayedWatch(ctx, c.feed, w), nil
 }
 
-// failedWatch returns a watch that fails with an error, which ends the RetryWatcher.
-func failedWatch(err error) watch.Interface {
+// newFailedWatch returns a watch that fails with an error, which ends the RetryWatcher.
+func newFailedWatch(err error) watch.Interface {
 	w := watch.NewFakeWithOptions(watch.FakeOptions{ChannelSize: 1})
 	status := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: err.Error()}
-	if !expired(err) {
+	if !isExpired(err) {
 		status.Reason = reasonAhead
 	}
 	w.Error(status)
@@ -127,9 +127,9 @@ type relayedWatch struct {
 	ended  chan struct{}
 }
 
-// relay returns a watch that passes on the results of another one. Errors end it and are
+// newRelayedWatch returns a watch that passes on the results of another one. Errors end it and are
 // reported instead.
-func relay(ctx context.Context, f *Feed, source watch.Interface) watch.Interface {
+func newRelayedWatch(ctx context.Context, f *Feed, source watch.Interface) watch.Interface {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &relayedWatch{feed: f, source: source, result: make(chan watch.Event), cancel: cancel, ended: make(chan struct{})}
 	go w.run(ctx)
@@ -149,7 +149,7 @@ func (w *relayedWatch) run(ctx context.Context) {
 	defer close(w.ended)
 	defer close(w.result)
 	defer w.source.Stop()
-	working := time.NewTimer(workingAfter)
+	working := time.NewTimer(workingDelay)
 	defer working.Stop()
 	for {
 		select {
@@ -160,17 +160,17 @@ func (w *relayedWatch) run(ctx context.Context) {
 				return
 			}
 		case e, open := <-w.source.ResultChan():
-			if !open || !w.pass(ctx, e) {
+			if !open || !w.relayEvent(ctx, e) {
 				return
 			}
 		}
 	}
 }
 
-// pass passes on one result and reports whether the watch goes on.
-func (w *relayedWatch) pass(ctx context.Context, e watch.Event) bool {
+// relayEvent passes on one result, and reports whether the watch continues.
+func (w *relayedWatch) relayEvent(ctx context.Context, e watch.Event) bool {
 	if e.Type == watch.Error {
-		if err := apierrors.FromObject(e.Object); !expired(err) {
+		if err := apierrors.FromObject(e.Object); !isExpired(err) {
 			_ = w.feed.failed(ctx, err) // fails only if ctx has ended
 			return false
 		}
@@ -185,7 +185,7 @@ func (w *relayedWatch) pass(ctx context.Context, e watch.Event) bool {
 	}
 }
 
-// bookmark takes a bookmark through the RetryWatcher, which would keep it to itself.
+// bookmark is a bookmark in a form that the RetryWatcher passes on.
 type bookmark struct {
 	metav1.TypeMeta
 	version string

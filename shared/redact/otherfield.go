@@ -4,21 +4,23 @@ import "strings"
 
 // Bounds of the search around a name that is in another field than its value.
 const (
-	// farValue is how far from its name a value may begin, in bytes.
-	farValue = 512
-	// farSecret is how far around the data of a Kubernetes Secret its kind may be.
-	farSecret = 4 << 10
-	// farQuery is how far around its variables a GraphQL query may reach.
-	farQuery = 4 << 10
-	// mostBound is how many variables of a query are examined.
-	mostBound = 64
+	// maxValueDistance is how far after its name a value may begin, in bytes.
+	maxValueDistance = 512
+	// maxSecretDistance is how far the kind of a Kubernetes Secret may be from its data, in
+	// bytes.
+	maxSecretDistance = 4 << 10
+	// maxQueryDistance is how far a GraphQL query may extend before and after its variables,
+	// in bytes.
+	maxQueryDistance = 4 << 10
+	// maxBoundVariables is how many variables of a query are examined.
+	maxBoundVariables = 64
 )
 
-// beside matches a value whose name is the value of another field: {"name":
-// "x-api-key", "value": "abc"} in any form, the fields of a form in a multipart
-// body, the variables of a GraphQL query and the data of a Kubernetes
-// Secret. f is the field before the cursor, with a harmless name.
-func beside(c cursor, f field) hit {
+// nameInOtherField matches a value whose name is in another field: {"name": "x-api-key",
+// "value": "abc"} in any notation, the fields of a multipart form, the variables of a GraphQL
+// query, and the data of a Kubernetes Secret. f is the field before the cursor, with a harmless
+// name.
+func nameInOtherField(c cursor, f field) hit {
 	start := len(f.name)
 	for start > 0 && isLetter(f.name[start-1]) && len(f.name)-start <= len("stringData") {
 		start--
@@ -34,7 +36,7 @@ func beside(c cursor, f field) hit {
 		case isValueLabel(label):
 			return valueBeforeName(c, f)
 		case label == "data" || label == "stringData":
-			return secretData(c, f)
+			return secretManifest(c, f)
 		case label == "variables":
 			return variables(c, f)
 		}
@@ -58,30 +60,30 @@ func isValueLabel(label string) bool {
 	return false
 }
 
-// member is a field with a short value: a name, or a field between a name and its value.
-type member struct {
+// fieldValue is the value of a field and its position in the text.
+type fieldValue struct {
 	text      string
 	quoted    bool
-	from, end int // end is behind the closing quote
+	from, end int // end is after the closing quote
 }
 
-// shortValue reads the value at i, at most far bytes of it.
-func shortValue(s string, i int, quotedName bool, far int) (member, bool) {
+// shortValue reads the value at i, if it is at most far bytes long.
+func shortValue(s string, i int, quotedName bool, far int) (fieldValue, bool) {
 	from := skipSpace(s, i, quotedName)
 	stop := min(len(s), from+far)
 	escapes := runEndOf(s[:stop], from, '\\')
 	if escapes < stop && isQuote(s[escapes]) {
 		to := quotedEnd(s[:stop], escapes+1, escapes-from)
 		if to >= stop {
-			return member{}, false
+			return fieldValue{}, false
 		}
-		return member{s[escapes+1 : to], true, escapes + 1, to + (escapes - from) + 1}, true
+		return fieldValue{s[escapes+1 : to], true, escapes + 1, to + (escapes - from) + 1}, true
 	}
 	to := from
 	for to < stop && !is(s[to], classShortEnd) {
 		to++
 	}
-	return member{s[from:to], false, from, to}, to > from && to < stop
+	return fieldValue{s[from:to], false, from, to}, to > from && to < stop
 }
 
 // nextLabel reads the label of the field after a value.
@@ -125,23 +127,23 @@ func valueAfterName(c cursor, f field) hit {
 	if !ok {
 		return hit{}
 	}
-	g := c.gradeBeside(name.text)
+	g := c.gradeOtherField(name.text)
 	if g == harmless {
 		return hit{}
 	}
-	for end := name.end; end-c.at < farValue; {
+	for end := name.end; end-c.pos < maxValueDistance; {
 		next, ok := nextLabel(c.text, end)
 		if !ok || f.quote != "" && next.quote == "" {
 			return hit{}
 		}
 		if isValueLabel(next.name) {
-			next.name, next.grade, next.beside = name.text, g, true
-			return c.besideValue(next)
+			next.name, next.grade, next.hasOtherName = name.text, g, true
+			return c.maskOtherField(next)
 		}
 		if isNameLabel(next.name) {
 			return hit{}
 		}
-		between, ok := shortValue(c.text, next.value, next.quote != "", farValue)
+		between, ok := shortValue(c.text, next.value, next.quote != "", maxValueDistance)
 		if !ok {
 			return hit{}
 		}
@@ -155,7 +157,7 @@ func valueBeforeName(c cursor, f field) hit {
 	if f.quote == "" {
 		return hit{} // what people and encoders write without quotes begins with the name
 	}
-	value, ok := shortValue(c.text, f.value, true, 2*farValue)
+	value, ok := shortValue(c.text, f.value, true, 2*maxValueDistance)
 	if !ok || !value.quoted {
 		return hit{}
 	}
@@ -164,15 +166,15 @@ func valueBeforeName(c cursor, f field) hit {
 		return hit{}
 	}
 	name, ok := shortValue(c.text, next.value, next.quote != "", maxName)
-	if !ok || c.gradeBeside(name.text) == harmless {
+	if !ok || c.gradeOtherField(name.text) == harmless {
 		return hit{}
 	}
-	f.name, f.grade, f.beside = name.text, strong, true
-	return c.besideValue(f)
+	f.name, f.grade, f.hasOtherName = name.text, strong, true
+	return c.maskOtherField(f)
 }
 
-// gradeBeside grades the value of a name's field.
-func (c cursor) gradeBeside(name string) grade {
+// gradeOtherField grades a name that is the value of a field.
+func (c cursor) gradeOtherField(name string) grade {
 	if len(name) < len("pin") || strings.ContainsAny(name, " \t\n") || strings.HasPrefix(name, "[REDACTED") {
 		return harmless
 	}
@@ -189,9 +191,9 @@ func (c cursor) gradeBeside(name string) grade {
 	}
 }
 
-// besideValue masks the value of a field whose name is in another field. Numbers stay: metrics have
-// this form as well.
-func (c cursor) besideValue(f field) hit {
+// maskOtherField masks the value of a field whose name is in another field. Numbers are not
+// masked: metrics have this form too.
+func (c cursor) maskOtherField(f field) hit {
 	from := skipSpace(c.text, f.value, true)
 	end := scalarEnd(c.text, from)
 	if end > from && (isNumeric(c.text[from:end]) || saysNone(c.text[from:end])) {
@@ -213,14 +215,14 @@ func isNumeric(s string) bool {
 	return true
 }
 
-// secretData matches the data of a Kubernetes Secret: every value in it is a secret.
-func secretData(c cursor, f field) hit {
+// secretManifest matches the data of a Kubernetes Secret: every value in it is a secret.
+func secretManifest(c cursor, f field) hit {
 	s := c.text
 	from := skipSpace(s, f.value, true)
-	if !isSecret(s[max(0, c.at-farSecret):c.at]) && !isSecret(s[c.at:min(len(s), c.at+farSecret)]) {
+	if !hasSecretKind(s[max(0, c.pos-maxSecretDistance):c.pos]) && !hasSecretKind(s[c.pos:min(len(s), c.pos+maxSecretDistance)]) {
 		return hit{}
 	}
-	var values []member
+	var values []fieldValue
 	if byteAt(s, from) == '{' {
 		end := nestedEnd(s, from)
 		for i := from + 1; i < end; {
@@ -235,7 +237,7 @@ func secretData(c cursor, f field) hit {
 			values = append(values, v)
 			i = v.end
 		}
-		return masked(s, values, c.floor)
+		return maskValues(s, values, c.floor)
 	}
 	indent := indentOf(s, f.start)
 	for i := skipSpace(s, f.value, false); lineBreak(s, i) > 0; {
@@ -253,14 +255,14 @@ func secretData(c cursor, f field) hit {
 		}
 		i = skipSpace(s, colon+1, false)
 		to := yamlLineEnd(s, i)
-		values = append(values, member{from: i, end: to, text: s[i:to]})
+		values = append(values, fieldValue{from: i, end: to, text: s[i:to]})
 		i = to
 	}
-	return masked(s, values, c.floor)
+	return maskValues(s, values, c.floor)
 }
 
-// masked replaces each value by a mask, as one hit.
-func masked(s string, values []member, floor int) hit {
+// maskValues returns one hit that replaces each value by a mask.
+func maskValues(s string, values []fieldValue, floor int) hit {
 	var out strings.Builder
 	first, copied := -1, 0
 	for _, v := range values {
@@ -280,8 +282,8 @@ func masked(s string, values []member, floor int) hit {
 	return hit{from: first, to: copied, text: out.String()}
 }
 
-// isSecret reports whether a text has the kind of a Kubernetes Secret in it.
-func isSecret(s string) bool {
+// hasSecretKind reports whether a text contains the kind of a Kubernetes Secret.
+func hasSecretKind(s string) bool {
 	const word, most = "Secret", 8
 	for range most {
 		i := strings.Index(s, word)
@@ -297,7 +299,7 @@ func isSecret(s string) bool {
 	return false
 }
 
-// indentOf returns how far the name at i is indented in a YAML text.
+// indentOf returns the indentation of the name at i in a YAML text.
 func indentOf(s string, i int) int {
 	n := 0
 	for i > 0 && n < maxName && (s[i-1] == ' ' || s[i-1] == '-') {
@@ -328,14 +330,14 @@ func variables(c cursor, f field) hit {
 	if byteAt(s, from) != '{' {
 		return hit{}
 	}
-	end := min(nestedEnd(s[:min(len(s), from+farQuery)], from), len(s))
+	end := min(nestedEnd(s[:min(len(s), from+maxQueryDistance)], from), len(s))
 	bound := map[string]bool{}
-	bind(&c.engine.names, s[max(0, c.at-farQuery):c.at], bound)
-	bind(&c.engine.names, s[end:min(len(s), end+farQuery)], bound)
+	collectBound(&c.engine.names, s[max(0, c.pos-maxQueryDistance):c.pos], bound)
+	collectBound(&c.engine.names, s[end:min(len(s), end+maxQueryDistance)], bound)
 	if len(bound) == 0 {
 		return hit{}
 	}
-	var values []member
+	var values []fieldValue
 	for i := from + 1; i < end; {
 		next, ok := nextLabel(s[:end], i)
 		if !ok {
@@ -350,12 +352,12 @@ func variables(c cursor, f field) hit {
 		}
 		i = v.end
 	}
-	return masked(s, values, c.floor)
+	return maskValues(s, values, c.floor)
 }
 
-// bind records the variables of a query that are sensitive arguments.
-func bind(n *names, query string, bound map[string]bool) {
-	for range mostBound {
+// collectBound adds to bound the variables of a query that are sensitive arguments.
+func collectBound(n *names, query string, bound map[string]bool) {
+	for range maxBoundVariables {
 		i := strings.IndexByte(query, '$')
 		if i < 0 {
 			return
@@ -380,26 +382,26 @@ func bind(n *names, query string, bound map[string]bool) {
 	}
 }
 
-// listed matches the element of a list that comes after a sensitive name: the
-// value in ["x-api-key", "abc"]. It begins at the quote that ends the name.
-func listed(c cursor) hit {
+// listElement matches the element of a list after a sensitive name: the value in ["x-api-key",
+// "abc"]. The cursor is at the quote that ends the name.
+func listElement(c cursor) hit {
 	const longest = 128
 	s := c.text
-	from := skipSpace(s, c.at+len(`",`), true)
+	from := skipSpace(s, c.pos+len(`",`), true)
 	escapes := runEndOf(s, from, '\\')
-	end := c.at
-	for end > 0 && s[end-1] == '\\' && c.at-end <= maxQuote {
+	end := c.pos
+	for end > 0 && s[end-1] == '\\' && c.pos-end <= maxQuote {
 		end--
 	}
-	if byteAt(s, escapes) != s[c.at] || escapes-from != c.at-end {
+	if byteAt(s, escapes) != s[c.pos] || escapes-from != c.pos-end {
 		return hit{}
 	}
 	window := s[max(0, end-longest):end]
-	open := strings.LastIndexByte(window, s[c.at])
+	open := strings.LastIndexByte(window, s[c.pos])
 	if open < 0 || len(window)-open-1 < len("pin") {
 		return hit{}
 	}
-	before := end - len(window) + open - (c.at - end)
+	before := end - len(window) + open - (c.pos - end)
 	for before > 0 && is(s[before-1], classSpace) {
 		before--
 	}
@@ -410,67 +412,67 @@ func listed(c cursor) hit {
 	if format, ok := strings.CutSuffix(name, "%s"); ok && strings.IndexByte(format, '%') < 0 {
 		name = format
 	}
-	says := c.engine.names.announces(name)
-	if says == saysNothing {
+	certainty := c.engine.names.certaintyOf(name)
+	if certainty == notName {
 		return hit{}
 	}
 	to := quotedEnd(s, escapes+1, escapes-from)
 	value := s[escapes+1 : to]
-	if byteAt(s, skipSpace(s, to+escapes-from+1, true)) == ':' || to == escapes+1 || !c.engine.names.follows(says, name, value) {
+	if byteAt(s, skipSpace(s, to+escapes-from+1, true)) == ':' || to == escapes+1 || !c.engine.names.isValueOf(certainty, name, value) {
 		return hit{}
 	}
 	return hit{from: escapes + 1, to: to, text: Mask}
 }
 
-// announcement is how certain it is that a text in a list names the next element.
-type announcement int
+// nameCertainty is how certain it is that an element of a list is the name of the next one.
+type nameCertainty int
 
 const (
-	saysNothing announcement = iota
-	// saysWord is a plain word such as password, which lists of fields contain as well.
-	saysWord
-	// saysName is a name that is seldom anything else: x-api-key, --password,
+	notName nameCertainty = iota
+	// plainWord is a word such as password, which lists of names contain too.
+	plainWord
+	// surelyName is a text that is rarely anything but a name: x-api-key, --password,
 	// "password:", "Authorization: Bearer".
-	saysName
+	surelyName
 )
 
-// announces returns how certain it is that a text in a list names the next element.
-func (n *names) announces(s string) announcement {
+// certaintyOf returns how certain it is that an element of a list is the name of the next one.
+func (n *names) certaintyOf(s string) nameCertainty {
 	if len(s) < len("pin") || strings.HasPrefix(s, "[REDACTED") {
-		return saysNothing
+		return notName
 	}
 	trimmed := strings.TrimRight(s, ":= \t")
 	if strings.ContainsAny(s[len(trimmed):], ":=") {
 		name := trimmed[strings.LastIndexAny(trimmed, " \t\n,;/")+1:]
 		if g, last := n.grade(name); g >= weak && last {
-			return saysName
+			return surelyName
 		}
-		return saysNothing
+		return notName
 	}
 	if i := strings.LastIndexByte(trimmed, ' '); i >= 0 {
 		if name := strings.TrimRight(trimmed[:i], ":= \t"); isScheme(trimmed[i+1:]) && name != "" {
 			if g, last := n.grade(name[strings.LastIndexAny(name, " \t\n,;/")+1:]); g >= weak && last {
-				return saysName
+				return surelyName
 			}
 		}
-		return saysNothing
+		return notName
 	}
 	if strings.EqualFold(trimmed, "bearer") {
-		return saysName
+		return surelyName
 	}
 	name, flag := strings.CutPrefix(trimmed, "--")
 	for i := range len(name) {
 		if !isAlnum(name[i]) && strings.IndexByte("-_.[]", name[i]) < 0 {
-			return saysNothing
+			return notName
 		}
 	}
 	switch g, last := n.grade(name); {
 	case g != strong || !last:
-		return saysNothing
+		return notName
 	case flag || strings.ContainsAny(name, "-_.") || strings.EqualFold(name, "authorization"):
-		return saysName
+		return surelyName
 	default:
-		return saysWord
+		return plainWord
 	}
 }
 
@@ -482,14 +484,14 @@ func isScheme(word string) bool {
 	return false
 }
 
-// follows reports whether a text is the value of the name before it in a list,
+// isValueOf reports whether a text is the value of the name before it in a list,
 // and not the next of several names or the rest of a sentence.
-func (n *names) follows(says announcement, name, value string) bool {
+func (n *names) isValueOf(certainty nameCertainty, name, value string) bool {
 	word, _, _ := strings.Cut(value, " ")
 	if saysWrong(word) || strings.HasPrefix(name, "--") && placeholder(word) || strings.HasPrefix(value, "--") {
 		return false
 	}
-	if says == saysName && !strings.ContainsAny(name, "_.") {
+	if certainty == surelyName && !strings.ContainsAny(name, "_.") {
 		return true
 	}
 	if g, _ := n.grade(value); g > harmless && strings.IndexFunc(value, func(r rune) bool { return r >= '0' && r <= '9' }) < 0 {
