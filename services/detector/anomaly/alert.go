@@ -7,10 +7,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// Alert reports whether a spike of an app's signal (alert.SignalLogs or
-// alert.SignalRequests) began.
+// Alert returns the alert about the beginning of a spike in an app's signal
+// (alert.SignalLogs or alert.SignalRequests).
 func (s Spike) Alert(app, signal string) alert.Alert {
-	a := s.about(app, signal)
+	a := s.base(app, signal)
 	a.Severity, a.Title = alert.Error, "Error spike in "+signal+": more than 3x the rolling average"
 	return a
 }
@@ -18,7 +18,7 @@ func (s Spike) Alert(app, signal string) alert.Alert {
 // Resolution returns the alert that ends the spike of the alert with an id, with
 // what was counted then. A spike that stayed is not resolved: it is the new level.
 func (s Spike) Resolution(app, signal, id string) alert.Alert {
-	a := s.about(app, signal)
+	a := s.base(app, signal)
 	a.Severity, a.Title, a.Resolves = alert.Info, "Resolved: Error spike in "+signal, id
 	if s.Stayed {
 		a.Context[alert.OutcomeKey] = alert.NewLevel
@@ -27,8 +27,8 @@ func (s Spike) Resolution(app, signal, id string) alert.Alert {
 	return a
 }
 
-// about is what the beginning and the end of a spike have in common.
-func (s Spike) about(app, signal string) alert.Alert {
+// base returns the fields that the alerts about the beginning and the end have in common.
+func (s Spike) base(app, signal string) alert.Alert {
 	average := strconv.FormatFloat(s.Average, 'f', 1, 64)
 	return alert.Alert{
 		Category: alert.Anomaly, Source: alert.SourceAnomaly,

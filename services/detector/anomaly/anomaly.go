@@ -33,15 +33,15 @@ const (
 	window   = 10_000
 	history  = 60_000
 	minSpike = 5
-	// mostCalm is the largest count at which a spike calms, whatever the average.
-	mostCalm = 1
+	// maxCalm is the largest count at which a spike calms, whatever the average.
+	maxCalm = 1
 	// A count at the level of a spike is at least backPart of backOf of what a spike takes.
 	backPart, backOf = 3, 4
-	// quiet is how long a spike must not return to end, and newLevel how long it lasts to
+	// quietPeriod is how long a spike must not return to end, and newLevel how long it lasts to
 	// become the new level.
-	quiet    = 120_000
-	newLevel = 900_000
-	windows  = history / window
+	quietPeriod = 120_000
+	newLevel    = 900_000
+	windows     = history / window
 )
 
 // maxCells is one cell for each millisecond of the window and the history.
@@ -88,7 +88,7 @@ func (c *Counter) Size() int { return 16 * c.cells.cap() }
 // Add counts an error at now and reports whether a spike begins with it.
 func (c *Counter) Add(now time.Time) (Spike, bool) {
 	t := now.UnixMilli()
-	c.until(t)
+	c.advanceTo(t)
 	if n := c.cells.len(); c.recent > 0 && c.cells.at(n-1).at == t {
 		c.cells.at(n-1).count++
 	} else {
@@ -109,13 +109,13 @@ func (c *Counter) Add(now time.Time) (Spike, bool) {
 	return c.counted(), true
 }
 
-// over reports whether the count is over 1.5 times the frozen average.
-func (c *Counter) over() bool { return 2*c.now*windows > 3*c.frozen }
+// isOver reports whether the count is over 1.5 times the frozen average.
+func (c *Counter) isOver() bool { return 2*c.now*windows > 3*c.frozen }
 
 // Over lets time pass up to now and reports whether no spike is open, and what is
 // counted. moved reports whether that changed anything.
 func (c *Counter) Over(now time.Time) (counted Spike, over, moved bool) {
-	moved = c.until(now.UnixMilli())
+	moved = c.advanceTo(now.UnixMilli())
 	return c.counted(), !c.open, moved
 }
 
@@ -124,8 +124,8 @@ func (c *Counter) counted() Spike {
 	return Spike{Count: int(c.now), Average: float64(c.frozen) / windows, Stayed: c.stayed}
 }
 
-// until lets time pass up to t, and reports whether that changed anything.
-func (c *Counter) until(t int64) bool {
+// advanceTo lets time pass up to t, and reports whether that changed anything.
+func (c *Counter) advanceTo(t int64) bool {
 	if n := c.cells.len(); c.moved > t || n > 0 && c.cells.at(n-1).at > t || c.open && c.opened > t {
 		*c = Counter{}
 		return true
@@ -140,8 +140,8 @@ func (c *Counter) until(t int64) bool {
 // errors.
 func (c *Counter) advance(t int64) {
 	for {
-		moment := c.next()
-		c.end(min(moment-1, t))
+		moment := c.nextMove()
+		c.endIfOver(min(moment-1, t))
 		if moment > t {
 			return
 		}
@@ -155,14 +155,14 @@ func (c *Counter) advance(t int64) {
 			c.cells.pop()
 		}
 		c.moved = moment
-		if c.open && !c.calm && (c.now <= mostCalm || !c.over()) {
+		if c.open && !c.calm && (c.now <= maxCalm || !c.isOver()) {
 			c.calm, c.calmSince = true, moment
 		}
 	}
 }
 
-// next returns when the next cell leaves the window or the history.
-func (c *Counter) next() int64 {
+// nextMove returns when the next cell leaves the window or the history.
+func (c *Counter) nextMove() int64 {
 	if c.cells.len() == 0 {
 		return math.MaxInt64
 	}
@@ -173,12 +173,12 @@ func (c *Counter) next() int64 {
 	return moment
 }
 
-// end ends the open spike if it ends by time t, up to which no count changes.
-func (c *Counter) end(t int64) {
+// endIfOver ends the open spike if it ends by time t, up to which no count changes.
+func (c *Counter) endIfOver(t int64) {
 	switch {
 	case !c.open:
 	case c.calm:
-		c.open = t < c.calmSince+quiet
+		c.open = t < c.calmSince+quietPeriod
 	case t == c.returned:
 		// Over was called while it was calm. It ends as the new level when Over is called
 		// again, and not within Add, which could find the next spike at once.

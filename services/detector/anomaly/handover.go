@@ -24,7 +24,7 @@ func (c *Counter) Errors() iter.Seq2[time.Time, int64] {
 // spike: for errors that another rule has judged.
 func (c *Counter) Count(at time.Time, n int64) {
 	t := at.UnixMilli()
-	c.until(t)
+	c.advanceTo(t)
 	if last := c.cells.len() - 1; c.recent > 0 && c.cells.at(last).at == t {
 		c.cells.at(last).count += n
 	} else {

@@ -9,7 +9,7 @@
 // whatever the commit, or without a ref of the job of that commit. The newest comes first;
 // the success has its dedup key, and so have the successes that revise it. Results are
 // ordered by arrival alone: a late success of an older commit resolves the failure of a
-// newer one, because a result does not tell which commit is newer.
+// newer one, because a result does not show which commit is newer.
 package ciresult
 
 import (

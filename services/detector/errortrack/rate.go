@@ -60,7 +60,7 @@ func (r *rate) add(now time.Time) (ratetail.Finding, bool) {
 	if r.escalated || counted.Count < minEscalation || float64(counted.Count) < largerBurst*r.usualBurst(now) {
 		return ratetail.Finding{}, false
 	}
-	found := r.small.Now(now)
+	found := r.small.Current(now)
 	r.escalated = found.LogP <= maxLogP
 	return found, r.escalated
 }

@@ -1,5 +1,5 @@
-// Package merge makes one answer of those of the owners of the partitions, in the order of
-// the partitions. It does not know who they are, nor which are missing.
+// Package merge merges the answers of several partitions to one query into one answer. The
+// answers are in the order of the partitions.
 package merge
 
 import (

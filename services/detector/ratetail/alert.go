@@ -20,24 +20,24 @@ const (
 // Alert returns the alert about a finding in an app's signal (alert.SignalLogs or
 // alert.SignalRequests).
 func (f Finding) Alert(app, signal string) alert.Alert {
-	a := f.about(app, signal)
+	a := f.base(app, signal)
 	switch f.Kind {
 	case Recurring:
 		a.Severity, a.Title = alert.Info, "Error burst in "+signal+" recurs by a schedule"
 		a.Detail = fmt.Sprintf("every %s, with about %.0f errors each time; it becomes an error over %d s, over %d times that size, or when over 30%% of the app's requests fail",
-			span(f.Period), f.Usual, mostLong, maxLarger)
+			formatSpan(f.Period), f.Usual, maxBurstSeconds, maxLarger)
 	case Drift:
 		a.Severity, a.Title = alert.Warning, "Errors in "+signal+" have drifted upwards"
-		a.Detail = fmt.Sprintf("from %s/s to %s/s over %s", figure(f.From), figure(f.To), span(float64(f.Over)))
+		a.Detail = fmt.Sprintf("from %s/s to %s/s over %s", formatFigure(f.From), formatFigure(f.To), formatSpan(float64(f.Over)))
 	default:
 		a.Severity, a.Title = alert.Error, "Error spike in "+signal+": far more than expected"
-		a.Detail = fmt.Sprintf("%d errors in %d s; expected %s; p %s", f.Count, f.Seconds, figure(f.Expected), probability(f.LogP))
+		a.Detail = fmt.Sprintf("%d errors in %d s; expected %s; p %s", f.Count, f.Seconds, formatFigure(f.Expected), formatProbability(f.LogP))
 		if f.Period > 0 {
 			than := "larger"
 			if f.Longer {
 				than = "goes on for longer"
 			}
-			a.Detail += fmt.Sprintf("; %s than the burst that recurs every %s", than, span(f.Period))
+			a.Detail += fmt.Sprintf("; %s than the burst that recurs every %s", than, formatSpan(f.Period))
 		}
 	}
 	return a
@@ -46,32 +46,32 @@ func (f Finding) Alert(app, signal string) alert.Alert {
 // Resolution returns the alert that ends the spike or drift of the alert with an id. Where
 // it has become the new level, as many errors come as before, and the alert says so.
 func (f Finding) Resolution(app, signal, id string) alert.Alert {
-	a := f.about(app, signal)
+	a := f.base(app, signal)
 	a.Severity, a.Resolves = alert.Info, id
 	switch f.Kind {
 	case SpikeStayed:
 		a.Context[alert.OutcomeKey] = alert.NewLevel
 		a.Title = "Errors in " + signal + " stay as many as in the spike, which is usual now"
-		a.Detail = fmt.Sprintf("After %s, %s errors in %d s are what is expected", span(newLevel), figure(f.Expected), f.Seconds)
+		a.Detail = fmt.Sprintf("After %s, %s errors in %d s are what is expected", formatSpan(newLevel), formatFigure(f.Expected), f.Seconds)
 	case DriftOver:
 		a.Title = "Resolved: Errors in " + signal + " have drifted upwards"
-		a.Detail = fmt.Sprintf("back at %s/s; the drift had begun at %s/s", figure(f.To), figure(f.From))
+		a.Detail = fmt.Sprintf("back at %s/s; the drift had begun at %s/s", formatFigure(f.To), formatFigure(f.From))
 	case DriftStayed:
 		a.Context[alert.OutcomeKey] = alert.NewLevel
 		a.Title = "Errors in " + signal + " stay higher, which is usual now"
-		a.Detail = fmt.Sprintf("%s/s is what is expected from now on; the drift had begun at %s/s", figure(f.To), figure(f.From))
+		a.Detail = fmt.Sprintf("%s/s is what is expected from now on; the drift had begun at %s/s", formatFigure(f.To), formatFigure(f.From))
 	case RecurringOver:
 		a.Title = "Resolved: Error burst in " + signal
-		a.Detail = fmt.Sprintf("%d errors in the last %d s; expected %s", f.Count, f.Seconds, figure(f.Expected))
+		a.Detail = fmt.Sprintf("%d errors in the last %d s; expected %s", f.Count, f.Seconds, formatFigure(f.Expected))
 	default:
 		a.Title = "Resolved: Error spike in " + signal
-		a.Detail = fmt.Sprintf("%d errors in the last %d s; expected %s", f.Count, f.Seconds, figure(f.Expected))
+		a.Detail = fmt.Sprintf("%d errors in the last %d s; expected %s", f.Count, f.Seconds, formatFigure(f.Expected))
 	}
 	return a
 }
 
-// about is what the beginning and the end have in common.
-func (f Finding) about(app, signal string) alert.Alert {
+// base returns the fields that the alerts about the beginning and the end have in common.
+func (f Finding) base(app, signal string) alert.Alert {
 	a := alert.Alert{
 		Category: alert.Anomaly, Source: alert.SourceAnomaly, DedupKey: "anomaly:" + app + ":" + signal,
 		Context: map[string]any{alert.SignalKey: signal},
@@ -90,7 +90,7 @@ func (f Finding) about(app, signal string) alert.Alert {
 	a.Context["count"], a.Context["window_s"] = f.Count, f.Seconds
 	a.Context["expected"], a.Context["average"] = rounded(f.Expected), rounded(f.Expected)
 	if f.LogP != 0 {
-		a.Context["p"] = rounded(math.Exp(max(f.LogP, leastP*math.Ln10)))
+		a.Context["p"] = rounded(math.Exp(max(f.LogP, minPower*math.Ln10)))
 	}
 	return a
 }
@@ -104,19 +104,19 @@ func rounded(v float64) float64 {
 	return r
 }
 
-// leastP is the smallest power of ten that is shown.
-const leastP = -300
+// minPower is the smallest power of ten that is shown.
+const minPower = -300
 
-// probability writes a probability, given its natural logarithm.
-func probability(logP float64) string {
+// formatProbability writes a probability, given its natural logarithm.
+func formatProbability(logP float64) string {
 	power := math.Floor(logP / math.Ln10)
 	digit := math.Round(math.Exp(logP - power*math.Ln10))
 	if digit == 10 {
 		digit, power = 1, power+1
 	}
 	switch {
-	case power < leastP || math.IsInf(logP, 0):
-		return fmt.Sprintf("< 1e%d", leastP)
+	case power < minPower || math.IsInf(logP, 0):
+		return fmt.Sprintf("< 1e%d", minPower)
 	case power >= 0:
 		return "= 1"
 	default:
@@ -124,8 +124,8 @@ func probability(logP float64) string {
 	}
 }
 
-// figure writes a number to two digits, and from ten on in whole ones.
-func figure(v float64) string {
+// formatFigure writes a number to two digits, and from ten on in whole ones.
+func formatFigure(v float64) string {
 	if v >= 9.95 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	}
@@ -137,9 +137,9 @@ func figure(v float64) string {
 	return strings.TrimRight(strings.TrimRight(s, "0"), ".")
 }
 
-// span writes how long something is, in seconds: "45 s", "15 min", "1 h 30 min".
+// formatSpan writes how long something is, in seconds: "45 s", "15 min", "1 h 30 min".
 // A few seconds off whole minutes are chance.
-func span(seconds float64) string {
+func formatSpan(seconds float64) string {
 	s := int64(math.Round(seconds))
 	if m := (s + 30) / 60; m >= 20 || m > 0 && s-60*m <= 5 && 60*m-s <= 5 {
 		s = 60 * m

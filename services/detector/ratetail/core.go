@@ -23,14 +23,14 @@ type core struct {
 	patience uint32
 }
 
-// state is what is going on.
+// state is the state of the current episode.
 type state uint8
 
 const (
 	calm state = iota
 	// spiking is a spike that has not ended.
 	spiking
-	// expected is a burst that comes by its schedule, without an alert of a spike.
+	// expected is a burst that comes by its schedule and is no spike.
 	expected
 	states
 )
@@ -43,7 +43,7 @@ func second(t time.Time) int64 {
 	return ms / 1000
 }
 
-func begun(now time.Time) core {
+func newCore(now time.Time) core {
 	s := second(now)
 	return core{at: s, lastError: s, since: s}
 }
@@ -68,8 +68,8 @@ func (c *core) count() (n int64) {
 	return n
 }
 
-// earlier returns the number of errors in each window before the current second.
-func (c *core) earlier() (before [len(windows)]int64) {
+// countsBefore returns the number of errors in each window before the current second.
+func (c *core) countsBefore() (before [len(windows)]int64) {
 	sum, w := int64(0), 0
 	for back := range int64(slots) {
 		if back > 0 {
@@ -83,23 +83,23 @@ func (c *core) earlier() (before [len(windows)]int64) {
 	return before
 }
 
-// test reports whether the count of any window is a spike, with n errors in the current
-// second. If none is, up to limit errors in it are not one either.
-func (c *core) test(before *[len(windows)]int64, n int64, s *scales) (found Finding, limit int64, spike bool) {
+// findSpike reports whether the count of any window is a spike, with n errors in the current
+// second. If none is, neither is any count of up to limit errors in that second.
+func (c *core) findSpike(before *[len(windows)]int64, n int64, s *scales) (found Finding, limit int64, spike bool) {
 	weight := s.weight()
-	more, expected := leniency*math.Log(s.clusters()), c.expected()
+	more, expected := clusterLeniency*math.Log(s.clusters()), c.expected()
 	limit = math.MaxInt64
 	sureness := 0.0
-	if c.at-c.since < young {
-		sureness = math.Log(unsure)
+	if c.at-c.since < youngFor {
+		sureness = math.Log(youngFactor)
 	}
 	of := len(windows)
-	recent := s.recent(longest.length - slots)
+	recent := s.waitingErrors(longWindow.length - slots)
 	if s.chosen > 0 && recent > 0 { // the rate wanders, and it has more than the last one
 		of++
 	}
 	for i := range of {
-		w, earlier := longest, before[last]+recent
+		w, earlier := longWindow, before[last]+recent
 		if i <= last {
 			w, earlier = windows[i], before[i]
 		}
@@ -107,7 +107,7 @@ func (c *core) test(before *[len(windows)]int64, n int64, s *scales) (found Find
 		most := p.floor()
 		if count > most {
 			share := w.share(expected, s.chosen > 0) + sureness - s.doubt(expected)
-			most = p.threshold(weight*max(share, min(share+more, mostP))) - 1
+			most = p.threshold(weight*max(share, min(share+more, maxLogP))) - 1
 		}
 		if count > most {
 			found = Finding{Kind: Spike, Count: count, Expected: p.mean, LogP: p.logTail(float64(count)), Seconds: w.length}
@@ -140,7 +140,7 @@ type slotClass uint8
 const (
 	unknownSlot slotClass = iota // before since
 	usualSlot                    // learned as usual
-	heldSlot                     // part of what continues
+	episodeSlot                  // part of what continues
 )
 
 // tick begins the next second. The one whose slot it takes leaves the window, with n
@@ -154,32 +154,32 @@ func (c *core) tick() (n int64, class slotClass) {
 	case gone <= c.since:
 		return n, unknownSlot
 	case c.state != calm && gone >= c.from:
-		return n, heldSlot
+		return n, episodeSlot
 	default:
 		return n, usualSlot
 	}
 }
 
-// full reports whether the window has errors, so that each second counts.
-func (c *core) full() bool { return c.at < c.lastError+slots }
+// windowHasErrors reports whether the window has errors, so that each second counts.
+func (c *core) windowHasErrors() bool { return c.at < c.lastError+slots }
 
-// skip lets seconds pass with an empty window. heard is how many of them are not part of a
-// silence, felt how many they count as.
-func (c *core) skip(seconds int64) (heard int64, felt float64) {
+// skip lets seconds pass with an empty window. audible is how many of them are not part of a
+// silence, and effective how many seconds all of them count as.
+func (c *core) skip(seconds int64) (audible int64, effective float64) {
 	if c.at == c.lastError+slots {
-		c.patience = slots + uint32(min(missed/c.usual.rate(), math.MaxUint32/2))
+		c.patience = slots + uint32(min(silenceAfter/c.usual.rate(), math.MaxUint32/2))
 	}
-	heard = min(max(c.lastError+int64(c.patience)-c.at, 0), seconds)
+	audible = min(max(c.lastError+int64(c.patience)-c.at, 0), seconds)
 	c.at += seconds
-	return heard, float64(heard) + float64(seconds-heard)/slowdown
+	return audible, float64(audible) + float64(seconds-audible)/silenceSlowdown
 }
 
-// calmed reports whether the current spike is over: the count is at what is expected in 10
+// episodeOver reports whether the current spike is over: the count is at what is expected in 10
 // s, or one more. Half as many more would end it sooner, but where many errors are expected
 // that is a spike itself, and where some are, twice as many that stay fall below it each
 // minute by chance. A spike found in 2 s may not show in 10 s yet, so nothing is over
 // before 10 s have passed.
-func (c *core) calmed() bool {
+func (c *core) episodeOver() bool {
 	return c.at-c.from >= slots && float64(c.count()) <= c.expected()+1
 }
 

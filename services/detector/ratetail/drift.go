@@ -26,7 +26,7 @@ const (
 )
 
 var (
-	long              = halving(3600)
+	longMemory        = halving(3600)
 	logDrift, logBack = math.Log(driftRatio), math.Log(backRatio)
 	backRate          = (backRatio - 1) / logBack // 1.28
 )
@@ -39,13 +39,13 @@ type drift struct {
 	sum   float64
 	calm  int64
 	risen struct{ errors, seconds float64 }
-	// open reports whether a drift is open, since a second and from a rate. back is the
-	// CUSUM of its end. news reports whether it is still to be reported, stayed whether the
-	// last one ended as the new level.
-	open, news, stayed bool
-	since              int64
-	from, back         float64
-	long               longSpread
+	// open reports whether a drift is open, since a second and from a rate. backSum is
+	// the CUSUM of its end. unreported reports whether it has no finding yet, stayed whether
+	// the last one ended as the new level.
+	open, unreported, stayed bool
+	since                    int64
+	from, backSum            float64
+	long                     longSpread
 }
 
 // longSpread is how much more the counts of some minutes vary from one to the next than
@@ -77,8 +77,8 @@ func (l *longSpread) factor() float64 {
 	return 1 + longGain*max(0, (longPrior+l.squares)/(longPrior+l.blocks)-longDoubt-1)
 }
 
-// see adds seconds with n errors.
-func (l *longSpread) see(n, seconds float64) {
+// add adds seconds with n errors.
+func (l *longSpread) add(n, seconds float64) {
 	l.errors, l.seconds = l.errors+n, l.seconds+seconds
 	if l.seconds < longBlock {
 		return
@@ -96,30 +96,30 @@ func (l *longSpread) see(n, seconds float64) {
 // forget drops the current block and the one before.
 func (l *longSpread) forget() { l.errors, l.seconds, l.before, l.known = 0, 0, 0, false }
 
-// most returns the reference, a deviation higher than what it was learned from.
-func (d *drift) most() float64 {
+// upperReference returns the reference, a deviation higher than what it was learned from.
+func (d *drift) upperReference() float64 {
 	n := d.reference.count + 1
 	return (n + math.Sqrt(n)) / (priorExposure + d.reference.exposure)
 }
 
-// see takes in a number of blocks with n errors each, up to a second, with the spread of
+// addBlocks takes in a number of blocks with n errors each, up to a second, with the spread of
 // their clusters and the rate of the last minutes.
-func (d *drift) see(n, blocks, factor, rate float64, at int64) {
+func (d *drift) addBlocks(n, blocks, factor, rate float64, at int64) {
 	if blocks == 0 {
 		return
 	}
 	if d.open {
 		factor = max(factor, d.long.factor())
-		d.back = max(0, d.back+blocks*(block*d.most()*(backRatio-1)-n*logBack)/factor)
-		if d.back >= backLimit && rate <= backRate*d.most() {
+		d.backSum = max(0, d.backSum+blocks*(block*d.upperReference()*(backRatio-1)-n*logBack)/factor)
+		if d.backSum >= backLimit && rate <= backRate*d.upperReference() {
 			d.close(at)
 		}
 		return
 	}
 	if d.reference.exposure >= driftFrom {
-		d.long.see(n*blocks, blocks*block)
+		d.long.add(n*blocks, blocks*block)
 		factor = max(factor, d.long.factor())
-		d.sum += blocks * (n*logDrift - block*d.most()*(driftRatio-1)) / factor
+		d.sum += blocks * (n*logDrift - block*d.upperReference()*(driftRatio-1)) / factor
 		d.risen.errors += blocks * n
 		d.risen.seconds += blocks * block
 	}
@@ -129,17 +129,19 @@ func (d *drift) see(n, blocks, factor, rate float64, at int64) {
 	}
 	if d.sum >= driftLimit {
 		d.long.forget()
-		d.open, d.news, d.stayed, d.since, d.from, d.back = true, true, false, at, d.reference.rate(), 0
+		d.open, d.unreported, d.stayed, d.since, d.from, d.backSum = true, true, false, at, d.reference.rate(), 0
 		return
 	}
-	d.reference.skip(blocks*block, long)
+	d.reference.skip(blocks*block, longMemory)
 	d.reference.count += n
 }
 
-// silent notes a time of which nothing is known.
-func (d *drift) silent() { d.long.forget() }
+// noteSilence records a silence, in which nothing is known.
+func (d *drift) noteSilence() { d.long.forget() }
 
-func (d *drift) close(at int64) { d.open, d.news, d.sum, d.calm, d.back = false, false, 0, at, 0 }
+func (d *drift) close(at int64) {
+	d.open, d.unreported, d.sum, d.calm, d.backSum = false, false, 0, at, 0
+}
 
 // rebase makes a rate the reference.
 func (d *drift) rebase(rate float64, at int64) {

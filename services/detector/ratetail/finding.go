@@ -38,9 +38,9 @@ type Finding struct {
 	// expected then is the usual rate without it.
 	Period, Usual float64
 	Longer        bool
-	// Raises reports whether the spike is the open Recurring burst, whose alert it raises
-	// to an error.
-	Raises bool
+	// Upgrades reports whether the spike is the open Recurring burst, whose alert becomes an
+	// error.
+	Upgrades bool
 	// From and To are the rates before and after a drift, in errors a second, and Over its
 	// length in seconds.
 	From, To float64

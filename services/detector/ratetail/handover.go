@@ -35,7 +35,7 @@ func (c *Counter) Errors(seconds int64) iter.Seq2[time.Time, int64] {
 // Count counts n errors at a time, which is not before the last, without testing for a
 // spike: for errors that another rule has counted.
 func (c *Counter) Count(at time.Time, n int64) {
-	c.until(second(at))
+	c.advanceTo(second(at))
 	slot := c.slot(c.at)
 	*slot = uint32(min(int64(*slot)+n, math.MaxUint32))
 	c.lastError = c.at

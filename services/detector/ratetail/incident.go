@@ -25,80 +25,81 @@ type incident struct {
 type grade uint8
 
 const (
-	none grade = iota
-	// noted is a burst that came by its schedule.
-	noted
-	// raised is a spike.
-	raised
+	gradeNone grade = iota
+	// gradeRecurring is a burst that comes by its schedule.
+	gradeRecurring
+	// gradeSpike is a spike.
+	gradeSpike
 	grades
 )
 
 const (
 	// An incident becomes the new level if it has errors at its level for mostlyPart of
 	// mostlyOf of its time. One that comes and goes does not.
-	mostlyPart, mostlyOf = 2, 3
+	levelPart, levelOf = 2, 3
 	// stayedTimes is how many times the earlier rate the usual rate is at the end of an
 	// incident that became the new level gradually.
 	stayedTimes = 1.5
 )
 
-// elevated is the tail, as a logarithm, of the errors in a quiet period under which it was
+// elevatedLogP is the tail, as a logarithm, of the errors in a quiet period under which it was
 // not quiet: too few for a spike, but far more than usual.
-var elevated = math.Log(1e-4)
+var elevatedLogP = math.Log(1e-4)
 
-// raise makes a spike an incident, or the current incident more serious, and returns the
-// finding if it is new.
-func (c *Counter) raise(found Finding) (Finding, bool) {
+// openSpike opens an incident for a spike, or raises the grade of the current one, and
+// returns the finding if it is new.
+func (c *Counter) openSpike(found Finding) (Finding, bool) {
 	i := &c.incident
 	i.quietSince = 0
-	if i.grade == raised {
+	if i.grade == gradeSpike {
 		return Finding{}, false
 	}
-	found.Raises = i.grade == noted
-	i.opened, i.grade, i.frozen, i.before, i.all = c.at, raised, true, c.usual.rate(), level{}
+	found.Upgrades = i.grade == gradeRecurring
+	i.opened, i.grade, i.frozen, i.before, i.all = c.at, gradeSpike, true, c.usual.rate(), level{}
 	i.spiking, i.peak = 0, c.episode.peak
-	c.scales.forget()
+	c.scales.dropWaiting()
 	return found, true
 }
 
-// note makes a burst that recurs an incident, and returns the finding if it is new.
-func (c *Counter) note(found Finding) (Finding, bool) {
+// openRecurring opens an incident for a burst that recurs, and returns the finding if it is
+// new.
+func (c *Counter) openRecurring(found Finding) (Finding, bool) {
 	i := &c.incident
-	if i.grade == none {
-		*i = incident{grade: noted, opened: c.at}
+	if i.grade == gradeNone {
+		*i = incident{grade: gradeRecurring, opened: c.at}
 		return found, true
 	}
-	if i.grade == noted {
+	if i.grade == gradeRecurring {
 		i.quietSince = 0
 	}
-	c.held()
+	c.noteEpisodeSize()
 	return Finding{}, false
 }
 
-// alike is the part of an incident's peak from which on a burst that comes by its schedule
+// similarSize is the part of an incident's peak from which on a burst that comes by its schedule
 // belongs to the incident.
-const alike = 0.5
+const similarSize = 0.5
 
-// held notes the size of the current episode. A burst by its schedule keeps an incident
-// open if it is as large.
-func (c *Counter) held() {
+// noteEpisodeSize adds the size of the current episode to the incident. A burst by its
+// schedule keeps an incident open if it is of similar size.
+func (c *Counter) noteEpisodeSize() {
 	i := &c.incident
 	switch {
 	case c.state == spiking:
 		i.peak = max(i.peak, c.episode.peak)
-	case i.grade == raised && float64(c.episode.peak) >= alike*float64(i.peak):
+	case i.grade == gradeSpike && float64(c.episode.peak) >= similarSize*float64(i.peak):
 		i.quietSince = 0
 	}
 }
 
-// atLevel is the tail, as a logarithm, under which a count in 10 s may belong to the
+// levelLogP is the tail, as a logarithm, under which a count in 10 s may belong to the
 // incident, and not to the usual rate.
-var atLevel = math.Log(1e-2)
+var levelLogP = math.Log(1e-2)
 
-// quieten notes that the current episode of an incident has calmed.
-func (c *Counter) quieten() {
+// beginQuiet begins the quiet period of an incident whose current episode is over.
+func (c *Counter) beginQuiet() {
 	i := &c.incident
-	if i.grade == none || i.quietSince != 0 {
+	if i.grade == gradeNone || i.quietSince != 0 {
 		return
 	}
 	i.quietSince, i.quietErrors, i.level = c.at, 0, maxCount
@@ -108,9 +109,9 @@ func (c *Counter) quieten() {
 	// The level is halfway between the usual rate and that of the incident.
 	p := c.scales.expect(c.usual, slots)
 	step := max(1, p.deviation()/4)
-	level := math.Ceil(max(leastLevel, p.mean, (p.mean+slots*i.all.rate())/2))
+	level := math.Ceil(max(minLevel, p.mean, (p.mean+slots*i.all.rate())/2))
 	for range levelSteps {
-		if p.logTail(level) < atLevel {
+		if p.logTail(level) < levelLogP {
 			break
 		}
 		level = math.Ceil(level + step)
@@ -118,12 +119,12 @@ func (c *Counter) quieten() {
 	i.level = int64(min(level, maxCount))
 }
 
-// leastLevel is the least level of an incident, and levelSteps the number of quarters of a
+// minLevel is the least level of an incident, and levelSteps the number of quarters of a
 // deviation over the mean that it is at most.
-const leastLevel, levelSteps = 2, 40
+const minLevel, levelSteps = 2, 40
 
-// heard takes in an error in a quiet period, with n in the last 10 s.
-func (c *Counter) heard(n int64) {
+// noteQuietError counts an error in a quiet period, with n errors in the last 10 s.
+func (c *Counter) noteQuietError(n int64) {
 	i := &c.incident
 	if i.quietErrors++; n >= i.level {
 		i.quietSince, i.quietErrors = c.at, 0
@@ -132,16 +133,16 @@ func (c *Counter) heard(n int64) {
 
 // deadline returns the second in which the incident ends if nothing more comes.
 func (i *incident) deadline() int64 {
-	if i.grade == none || i.quietSince == 0 {
+	if i.grade == gradeNone || i.quietSince == 0 {
 		return math.MaxInt64
 	}
-	return i.quietSince + quiet
+	return i.quietSince + quietPeriod
 }
 
-// advance updates the incident for the second that has begun.
-func (c *Counter) advance() {
+// updateIncident updates the incident for the second that has begun.
+func (c *Counter) updateIncident() {
 	i := &c.incident
-	if i.grade == none {
+	if i.grade == gradeNone {
 		return
 	}
 	there := c.state == spiking || i.quietSince > c.at-slots
@@ -151,37 +152,37 @@ func (c *Counter) advance() {
 	age := c.at - i.opened
 	switch {
 	case c.at >= i.deadline():
-		if i.frozen && i.quietErrors > 0 && c.scales.expect(c.usual, quiet).logTail(float64(i.quietErrors)) < elevated {
+		if i.frozen && i.quietErrors > 0 && c.scales.expect(c.usual, quietPeriod).logTail(float64(i.quietErrors)) < elevatedLogP {
 			i.quietSince, i.quietErrors = c.at, 0
 			return
 		}
-		c.close(i.grade == raised && !i.frozen && c.usual.rate() > stayedTimes*i.before)
-	case i.grade == raised && there && age > newLevel && mostlyOf*i.spiking >= mostlyPart*age:
-		c.settle()
-	case i.grade == raised && c.state == expected && i.quietSince == 0 && age > newLevel:
+		c.close(i.grade == gradeSpike && !i.frozen && c.usual.rate() > stayedTimes*i.before)
+	case i.grade == gradeSpike && there && age > newLevel && levelOf*i.spiking >= levelPart*age:
+		c.adoptLevel()
+	case i.grade == gradeSpike && c.state == expected && i.quietSince == 0 && age > newLevel:
 		c.close(true) // it comes by a schedule
 	case i.frozen && age > newLevel:
-		// It comes and goes. What comes in between is usual from now on.
+		// The errors come and go. The rate between their bursts is usual from now on.
 		i.frozen = false
-		c.thaw()
+		c.updateUsual()
 	}
 }
 
-// settle makes the rate of the incident the new level.
-func (c *Counter) settle() {
+// adoptLevel makes the rate of the incident the usual one and closes the incident.
+func (c *Counter) adoptLevel() {
 	if c.state != calm {
-		c.ended()
+		c.endEpisode()
 	}
-	c.scales.settle(c.incident.all)
+	c.scales.setLevel(c.incident.all)
 	c.drift.rebase(c.rate(), c.at)
 	c.close(true)
 }
 
 func (c *Counter) close(stayed bool) {
-	if stayed && c.drift.news {
+	if stayed && c.drift.unreported {
 		c.drift.rebase(c.rate(), c.at) // the end of the spike reports the new level
 	}
-	c.stayed, c.wasNoted = stayed, c.incident.grade == noted
+	c.stayed, c.wasRecurring = stayed, c.incident.grade == gradeRecurring
 	c.incident = incident{}
-	c.thaw()
+	c.updateUsual()
 }

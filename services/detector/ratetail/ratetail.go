@@ -39,18 +39,18 @@ const (
 	minSpike = 5
 	// priorCount and priorExposure are the prior: what is assumed before anything was seen.
 	priorCount, priorExposure = 0.5, 1
-	// In the first young seconds of a stream little is known of how its errors cluster.
-	// Shares are smaller by the factor unsure then. 50 errors at once are still a spike, as
+	// In the first youngFor seconds of a stream little is known of how its errors cluster.
+	// Shares are smaller by the factor youngFactor then. 50 errors at once are still a spike, as
 	// of an app that crashes at its start.
-	young, unsure = 30, 1e-4
+	youngFor, youngFactor = 30, 1e-4
 	// newLevel is how long a spike lasts until it is the new level.
 	newLevel = 900
-	// quiet is how long an incident has no spike before it ends.
-	quiet = 120
-	// A silence begins when missed errors have failed to come. In a silence time passes
-	// slowdown times slower: an hour without use says less about the usual rate than an
+	// quietPeriod is how long an incident has no spike before it ends.
+	quietPeriod = 120
+	// A silence begins when silenceAfter expected errors have not come. In a silence time
+	// passes silenceSlowdown times slower: an hour without use says less about the usual rate than an
 	// hour of use.
-	missed, slowdown = 5, 12
+	silenceAfter, silenceSlowdown = 5, 12
 )
 
 // window is a window in slots, and the logarithm of the tail under which its count is a
@@ -68,54 +68,54 @@ var windows = [...]window{
 	{2, math.Log(1e-6)}, {4, math.Log(3e-6)}, {6, math.Log(2e-6)}, {slots, math.Log(1.5e-5)},
 }
 
-// longest reaches further back than the slots, into seconds that are still to be learned.
+// longWindow reaches further back than the slots, into seconds that are still to be learned.
 // It is for rises of rates that wander, about which the other windows are less certain.
-var longest = window{15, math.Log(1.5e-5)}
+var longWindow = window{15, math.Log(1.5e-5)}
 
 const (
 	last = len(windows) - 1
-	// A stream is busy with mostBusy expected errors in 10 s, and its part of a share is at
-	// least leastBusy. With more than tooBusy, shares shrink again, down to leastTooBusy:
+	// A stream is busy with busyMean expected errors in 10 s; with fewer, its part of a share
+	// shrinks to busyLeastPart. Over veryBusyMean, shares shrink again, to veryBusyLeastPart:
 	// 30 more among 1000 are not worth an alert, and large counts come nearer to their
 	// thresholds.
-	mostBusy, leastBusy   = 20, 0.25
-	tooBusy, leastTooBusy = 40, 0.05
-	// leastWander is the least part for a stream whose rate wanders. Its long windows have
+	busyMean, busyLeastPart         = 20, 0.25
+	veryBusyMean, veryBusyLeastPart = 40, 0.05
+	// wanderLeastPart is the least part for a stream whose rate wanders. Its long windows have
 	// wanderLong times the share, its short ones wanderShort times; both have more, the
 	// fewer errors than wanderMean are expected in 10 s, because rises are missed where the
 	// rate is low.
-	leastWander             = 0.7
-	wanderLong, wanderShort = 1.4, 0.5
-	wanderMean, wanderLeast = 10, 0.5
+	wanderLeastPart               = 0.7
+	wanderLong, wanderShort       = 1.4, 0.5
+	wanderMean, wanderLeastFactor = 10, 0.5
 )
 
 // share returns the tail in use, as a logarithm, for a stream with so many expected errors
 // in 10 s.
 func (w window) share(mean float64, wanders bool) float64 {
-	part := min(1, max(mean/mostBusy, leastBusy))
+	part := min(1, max(mean/busyMean, busyLeastPart))
 	if wanders && w.length >= slots {
-		part = max(part, leastWander)
+		part = max(part, wanderLeastPart)
 	}
 	if w.length < slots {
-		part = leastBusy / part
+		part = busyLeastPart / part
 	}
 	if wanders {
-		part *= max(wanderMean/max(mean, 1), wanderLeast)
+		part *= max(wanderMean/max(mean, 1), wanderLeastFactor)
 		if w.length < slots {
 			part *= wanderShort
 		} else {
 			part *= wanderLong
 		}
 	}
-	return w.logP + math.Log(part*min(1, max(tooBusy/mean, leastTooBusy)))
+	return w.logP + math.Log(part*min(1, max(veryBusyMean/mean, veryBusyLeastPart)))
 }
 
-// mostP is the largest tail that is a spike for errors that cluster, as a logarithm.
-// leniency is the power of their spread by which shares grow: a negative binomial has a
+// maxLogP is the largest tail that is a spike for errors that cluster, as a logarithm.
+// clusterLeniency is the power of their spread by which shares grow: a negative binomial has a
 // heavier tail than the clusters that it stands for.
-var mostP = math.Log(1e-3)
+var maxLogP = math.Log(1e-3)
 
-const leniency = 2.5
+const clusterLeniency = 2.5
 
 // level is a number of errors in a number of seconds, both discounted.
 type level struct{ count, exposure float64 }
@@ -126,7 +126,7 @@ type memory struct{ left, half float64 }
 
 func halving(half float64) memory { return memory{left: math.Exp2(-1 / half), half: half} }
 
-var short = halving(halfLife)
+var shortMemory = halving(halfLife)
 
 // pass adds a second with n errors.
 func (l *level) pass(n float64, m memory) {

@@ -341,10 +341,10 @@ func TestRecurring(t *testing.T) {
 		if p := first.what.Period * float64(sec); math.Abs(p-float64(period)) > 3*float64(sec) || first.what.Usual < 15 || first.what.Usual > 25 {
 			t.Errorf("every %d s: %+v", period/sec, first)
 		}
-		if d := larger.at - 8*period; d < 0 || d > 25*sec || larger.what.Expected < 15 || !larger.what.Raises {
+		if d := larger.at - 8*period; d < 0 || d > 25*sec || larger.what.Expected < 15 || !larger.what.Upgrades {
 			t.Errorf("larger than usual, every %d s: %v %+v", period/sec, larger, larger.what)
 		}
-		if d := off.at - 10*period; d < 170*sec || d > 175*sec || off.what.Expected > 5 || off.what.Raises {
+		if d := off.at - 10*period; d < 170*sec || d > 175*sec || off.what.Expected > 5 || off.what.Upgrades {
 			t.Errorf("off the schedule, every %d s: %v %+v", period/sec, off, off.what)
 		}
 		if c.Recurred() != 8 {
@@ -366,7 +366,7 @@ func TestRecurringEachMinute(t *testing.T) {
 	if got := kinds(all); got != "spike, stays, recurs, spike, over, recurs, recurs over" {
 		t.Fatalf("got %v", all)
 	}
-	if !all[3].what.Raises || all[3].at < 20*min+40*sec || all[3].at > 20*min+45*sec {
+	if !all[3].what.Upgrades || all[3].at < 20*min+40*sec || all[3].at > 20*min+45*sec {
 		t.Errorf("off the schedule: got %v %+v, want it to raise the open alert", all[3], all[3].what)
 	}
 }
@@ -399,7 +399,7 @@ func TestRecurringBounds(t *testing.T) {
 			}
 			if found, ok := c.Add(at(ms), tt.failing); ok {
 				word := names[found.Kind]
-				if found.Raises {
+				if found.Upgrades {
 					word = "raised"
 				}
 				got, open = got+fmt.Sprintf(", %s at %d", word, ms/sec), true
@@ -440,7 +440,7 @@ func TestRecurringGoesOn(t *testing.T) {
 	if got := kinds(all); got != "spike, over, spike, over, spike, over, recurs, recurs over, recurs, spike, over" {
 		t.Fatal(all)
 	}
-	if f := all[9].what; !f.Longer || !f.Raises || f.Expected > 0.1 || f.LogP > math.Log(1e-6) || all[9].at > 20*min+40*sec {
+	if f := all[9].what; !f.Longer || !f.Upgrades || f.Expected > 0.1 || f.LogP > math.Log(1e-6) || all[9].at > 20*min+40*sec {
 		t.Errorf("%v %+v", all[9], f)
 	}
 }

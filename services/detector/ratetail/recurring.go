@@ -15,16 +15,17 @@ const (
 	// minPeriod is the shortest period, in seconds: two windows, so that one burst is over
 	// before the next, and as much again.
 	minPeriod = 3 * slots
-	// evenness is how far two gaps of one period may differ, and lateness how far a burst
+	// maxGapDifference is how far two gaps of one period may differ, and maxLateness how far a burst
 	// may be off its schedule, in seconds.
-	evenness, lateness = 2, 4
+	maxGapDifference, maxLateness = 2, 4
 	// maxMissed is how many missed bursts in a row a schedule outlives.
 	maxMissed = 5
 	// maxLarger is how many times the usual size a burst may have. It may last maxLonger
-	// times the longest one and moreLonger seconds more, but never over mostLong seconds.
+	// times the longest one and moreLonger seconds more, but never over
+	// maxBurstSeconds.
 	maxLarger             = 2
 	maxLonger, moreLonger = 2, slots
-	mostLong              = 60
+	maxBurstSeconds       = 60
 	// oftenBursts without a schedule within oftenSeconds are usual for the stream.
 	oftenBursts, oftenSeconds = 3, 3600
 )
@@ -51,15 +52,15 @@ func (s *schedule) add(b burst) {
 	s.n = min(s.n+1, maxSizes)
 }
 
-func (s *schedule) known() []burst { return s.sizes[:s.n] }
+func (s *schedule) bursts() []burst { return s.sizes[:s.n] }
 
 // period returns the period in seconds.
 func (s *schedule) period() float64 { return float64(s.last-s.first) / float64(s.periods) }
 
 // catchUp moves due on until it can be a burst that begins at a time.
 func (s *schedule) catchUp(to int64) (passed int64) {
-	for s.due+lateness < to {
-		n := max(int64(float64(to-lateness-s.due)/s.period()), 1)
+	for s.due+maxLateness < to {
+		n := max(int64(float64(to-maxLateness-s.due)/s.period()), 1)
 		s.due += int64(math.Round(float64(n) * s.period()))
 		passed += n
 	}
@@ -67,28 +68,28 @@ func (s *schedule) catchUp(to int64) (passed int64) {
 	return passed
 }
 
-// came notes a burst that began when it was due, or nearly so.
-func (s *schedule) came(at int64) {
+// addOnTime records a burst that began about when it was due.
+func (s *schedule) addOnTime(at int64) {
 	s.periods += s.passed + 1
 	s.passed, s.missed, s.last = 0, 0, at
 	s.due += (at - s.due) / 2
 	s.due += int64(math.Round(s.period()))
 }
 
-// typical returns the average size.
-func (s *schedule) typical() float64 {
+// typicalSize returns the average size.
+func (s *schedule) typicalSize() float64 {
 	sum := 0.0
-	for _, b := range s.known() {
+	for _, b := range s.bursts() {
 		sum += float64(b.size)
 	}
-	return sum / float64(len(s.known()))
+	return sum / float64(len(s.bursts()))
 }
 
-// with adds a burst to the prediction for 10 s without it. As with a level, a few bursts
-// are known less well, and they may vary.
-func (s *schedule) with(p predictive) predictive {
-	n, mean, squares := float64(len(s.known())), s.typical(), 0.0
-	for _, b := range s.known() {
+// predictWith adds a burst to the prediction for 10 s without it. The prediction is less
+// certain after few bursts, or if they vary.
+func (s *schedule) predictWith(p predictive) predictive {
+	n, mean, squares := float64(len(s.bursts())), s.typicalSize(), 0.0
+	for _, b := range s.bursts() {
 		off := float64(b.size) - mean
 		squares += off * off
 	}
@@ -99,18 +100,18 @@ func (s *schedule) with(p predictive) predictive {
 	return predictive{mean: all, excess: variance/all - 1}
 }
 
-// longest returns how many seconds a burst may last.
-func (s *schedule) longest() (most int64) {
-	for _, b := range s.known() {
+// maxLength returns how many seconds a burst may last.
+func (s *schedule) maxLength() (most int64) {
+	for _, b := range s.bursts() {
 		most = max(most, b.length)
 	}
-	return min(maxLonger*most+moreLonger, mostLong)
+	return min(maxLonger*most+moreLonger, maxBurstSeconds)
 }
 
 // recurring is what is known of bursts that recur.
 type recurring struct {
 	past      [maxPast]burst // the newest first
-	pasts     int
+	npast     int
 	schedules [maxSchedules]schedule
 	n         int
 	// current is the schedule of the current episode, counted from 1, or 0.
@@ -122,9 +123,9 @@ type recurring struct {
 // schedule returns that of the current episode.
 func (r *recurring) schedule() *schedule { return &r.schedules[r.current-1] }
 
-// of returns the schedule by which a burst begins, or makes one if it is the third. made
-// reports whether it did: three bursts may be evenly spaced by chance.
-func (r *recurring) of(from int64) (s *schedule, made bool) {
+// findSchedule returns the schedule that a burst follows, or makes one if it is the third of
+// three. made reports whether it did: three bursts may be evenly spaced by chance.
+func (r *recurring) findSchedule(from int64) (s *schedule, made bool) {
 	r.current = 0
 	for i := 0; i < r.n; {
 		s := &r.schedules[i]
@@ -133,34 +134,34 @@ func (r *recurring) of(from int64) (s *schedule, made bool) {
 			continue
 		}
 		i++
-		if from < s.due-lateness {
+		if from < s.due-maxLateness {
 			continue
 		}
-		s.came(from)
-		if r.current == 0 || s.typical() > r.schedule().typical() {
+		s.addOnTime(from)
+		if r.current == 0 || s.typicalSize() > r.schedule().typicalSize() {
 			r.current = i
 		}
 	}
 	if r.current == 0 {
-		if made = r.recognise(from); !made {
+		if made = r.addSchedule(from); !made {
 			return nil, false
 		}
 	}
 	return r.schedule(), made
 }
 
-// rhythms are which of the past bursts may be the second and the first of three: the newest
-// two, or every other one, where two schedules alternate.
-var rhythms = [...]struct{ second, first int }{{0, 1}, {1, 3}}
+// patterns have the indexes of the past bursts that may be the second and the first of
+// three: the newest two, or every other one, where two schedules alternate.
+var patterns = [...]struct{ second, first int }{{0, 1}, {1, 3}}
 
-func (r *recurring) recognise(from int64) bool {
-	for _, of := range rhythms {
-		if of.first >= r.pasts {
+func (r *recurring) addSchedule(from int64) bool {
+	for _, pattern := range patterns {
+		if pattern.first >= r.npast {
 			return false
 		}
-		first, second := r.past[of.first], r.past[of.second]
+		first, second := r.past[pattern.first], r.past[pattern.second]
 		gap := from - second.from
-		if off := second.from - first.from - gap; gap < minPeriod || off > evenness || off < -evenness {
+		if off := second.from - first.from - gap; gap < minPeriod || off > maxGapDifference || off < -maxGapDifference {
 			continue
 		}
 		if r.n == maxSchedules {
@@ -187,16 +188,16 @@ func (r *recurring) forget(i int) {
 	}
 }
 
-// over notes a burst that ended, and whether it raised no spike. What was due while it
-// lasted was not missed.
-func (r *recurring) over(b burst, recurred bool) {
+// addBurst records a burst that ended, and whether it was no spike. A burst that was due
+// while it lasted was not missed.
+func (r *recurring) addBurst(b burst, recurred bool) {
 	for i := range r.n {
 		r.schedules[i].catchUp(b.from + b.length)
 	}
 	if r.current == 0 {
 		copy(r.past[1:], r.past[:])
 		r.past[0] = b
-		r.pasts = min(r.pasts+1, maxPast)
+		r.npast = min(r.npast+1, maxPast)
 		return
 	}
 	s := r.schedule()
@@ -207,8 +208,8 @@ func (r *recurring) over(b burst, recurred bool) {
 	r.current = 0
 }
 
-// often reports whether bursts without a schedule came so often recently that they are
+// isFrequent reports whether recent bursts without a schedule are so frequent that they are
 // usual for the stream.
-func (r *recurring) often(at int64) bool {
-	return r.pasts >= oftenBursts && at-r.past[oftenBursts-1].from < oftenSeconds
+func (r *recurring) isFrequent(at int64) bool {
+	return r.npast >= oftenBursts && at-r.past[oftenBursts-1].from < oftenSeconds
 }

@@ -26,8 +26,8 @@ type scales struct {
 	tail tail
 	// waiting are the errors of the seconds, the oldest first, that are still to be
 	// learned.
-	waiting [lag]uint32
-	waits   int
+	waiting  [learnDelay]uint32
+	nwaiting int
 }
 
 const (
@@ -36,12 +36,12 @@ const (
 	// leastMean is the least mean of a block that counts for choosing a level. betterBy is
 	// by how much, as a logarithm, the chosen level has to be worse than another one.
 	leastMean, betterBy = 1, 6
-	// lag is how many seconds after it left the window a second is learned. Otherwise a
+	// learnDelay is how many seconds after it left the window a second is learned. Otherwise a
 	// level that forgets in seconds has learned a spike by the time it is found.
-	lag = 5
-	// newest is how much further a rate has wandered by the newest second than in the whole
+	learnDelay = 5
+	// newestWander is how much further a rate has wandered by the newest second than in the whole
 	// window, as a part of that.
-	newest = 0.5
+	newestWander = 0.5
 )
 
 // tail estimates how much heavier the tail of the counts is than the predictive's: how far
@@ -51,7 +51,7 @@ const (
 type tail struct{ beyond, counts float64 }
 
 const (
-	// A count is large if its tail is under tailFrom. tailClip is how far beyond that one
+	// A count is large if its tail is under tailLimit. tailClip is how far beyond that one
 	// counts at most, both as logarithms. tailPrior is how many counts of a right
 	// predictive are assumed before, and tailDoubt what may be found by chance.
 	tailClip, tailPrior, tailDoubt = 3, 20, -0.05
@@ -61,23 +61,23 @@ const (
 	smallMean = 200
 )
 
-var tailFrom = math.Log(0.1)
+var tailLimit = math.Log(0.1)
 
-// see takes in a count with its predictive distribution.
-func (t *tail) see(n float64, p predictive) {
+// addCount adds a count with its predictive distribution.
+func (t *tail) addCount(n float64, p predictive) {
 	if n <= max(p.mean, 1) {
 		return
 	}
 	logP := p.logTail(n)
-	if logP >= tailFrom {
+	if logP >= tailLimit {
 		return
 	}
 	// Where counts are small, the first large one may be far beyond the limit.
-	from := tailFrom
+	from := tailLimit
 	if p.mean < smallMean {
 		from = logP
 		for k := n - 1; k >= 1; k-- {
-			if before := p.logTail(k); before < tailFrom {
+			if before := p.logTail(k); before < tailLimit {
 				from = before
 			} else {
 				break
@@ -101,7 +101,7 @@ func (t *tail) weight() float64 {
 }
 
 // memories are the half-lives of the levels, the longest first.
-var memories = [numScales]memory{short, halving(50), halving(15)}
+var memories = [numScales]memory{shortMemory, halving(50), halving(15)}
 
 // learnedFrom returns the exposure from which on a level predicts something.
 func learnedFrom(scale int) float64 { return min(spreadFrom, memories[scale].half) }
@@ -113,40 +113,41 @@ func (s *scales) usual() level { return s.levels[s.chosen] }
 func (s *scales) pass(n int64) {
 	s.part.errors += n
 	if s.part.seconds++; s.part.seconds == fineBlock {
-		s.fine.see(float64(s.part.errors), 1, fineBlock, s.usual(), learnedFrom(s.chosen))
+		s.fine.addBlocks(float64(s.part.errors), 1, fineBlock, s.usual(), learnedFrom(s.chosen))
 		s.part.seconds, s.part.errors = 0, 0
 	}
-	if s.waits == lag {
+	if s.nwaiting == learnDelay {
 		s.learn()
 	}
-	s.waiting[s.waits] = uint32(min(n, math.MaxUint32))
-	s.waits++
+	s.waiting[s.nwaiting] = uint32(min(n, math.MaxUint32))
+	s.nwaiting++
 }
 
-// learn takes in the second that has waited longest.
+// learn adds the second that has waited longest to the levels.
 func (s *scales) learn() {
 	n := float64(s.waiting[0])
-	copy(s.waiting[:], s.waiting[1:s.waits])
-	s.waits--
+	copy(s.waiting[:], s.waiting[1:s.nwaiting])
+	s.nwaiting--
 	for i := range s.levels {
 		s.levels[i].pass(n, memories[i])
 	}
 }
 
-// recent returns the errors in the newest of the seconds that wait.
-func (s *scales) recent(seconds int64) (n int64) {
-	for _, of := range s.waiting[max(0, s.waits-int(seconds)):s.waits] {
-		n += int64(of)
+// waitingErrors returns the errors in the newest seconds of those that wait.
+func (s *scales) waitingErrors(seconds int64) (n int64) {
+	for _, errors := range s.waiting[max(0, s.nwaiting-int(seconds)):s.nwaiting] {
+		n += int64(errors)
 	}
 	return n
 }
 
-// forget drops the seconds that wait: a spike was found that may have begun in them.
-func (s *scales) forget() { s.waits = 0 }
+// dropWaiting drops the seconds that wait, because a spike was found that may have begun in
+// them.
+func (s *scales) dropWaiting() { s.nwaiting = 0 }
 
 // skip adds seconds without errors.
 func (s *scales) skip(seconds float64) {
-	for s.waits > 0 && seconds > 0 {
+	for s.nwaiting > 0 && seconds > 0 {
 		s.learn()
 	}
 	for i := range s.levels {
@@ -155,22 +156,22 @@ func (s *scales) skip(seconds float64) {
 	s.part.seconds, s.part.errors = 0, 0
 }
 
-// see takes in a number of blocks of 10 s with n errors each and the levels before them,
+// addBlocks adds a number of blocks of 10 s with n errors each and the levels before them,
 // and chooses a level.
-func (s *scales) see(n, blocks float64, before *[numScales]level) {
+func (s *scales) addBlocks(n, blocks float64, before *[numScales]level) {
 	if blocks == 0 {
 		return
 	}
-	s.tail.see(n, s.expect(before[s.chosen], block))
+	s.tail.addCount(n, s.expect(before[s.chosen], block))
 	s.tail.pass(blocks * block)
 	d := math.Exp2(-blocks * block / spreadHalfLife)
-	asked := before[0].exposure >= spreadFrom && block*before[0].rate() >= leastMean
+	scored := before[0].exposure >= spreadFrom && block*before[0].rate() >= leastMean
 	for i := range s.levels {
 		s.scores[i] *= d
-		if asked {
+		if scored {
 			s.scores[i] += blocks * before[i].expect(block, s.spreads[i].factor()).logMass(n)
 		}
-		s.spreads[i].see(n, blocks, block, before[i], learnedFrom(i))
+		s.spreads[i].addBlocks(n, blocks, block, before[i], learnedFrom(i))
 	}
 	for i, score := range s.scores {
 		if score > s.scores[s.chosen]+betterBy {
@@ -179,17 +180,17 @@ func (s *scales) see(n, blocks float64, before *[numScales]level) {
 	}
 }
 
-// spike takes in a spike of a stream that has them all the time, with n errors in 10 s and
-// some in fineBlock.
-func (s *scales) spike(n, fine int64) {
+// addSpike learns from a spike of a stream with frequent spikes, with n errors in 10 s and
+// fine errors in fineBlock.
+func (s *scales) addSpike(n, fine int64) {
 	for i := range s.levels {
-		s.spreads[i].see(float64(n), 1, block, s.levels[i], learnedFrom(i))
+		s.spreads[i].addBlocks(float64(n), 1, block, s.levels[i], learnedFrom(i))
 	}
-	s.fine.see(float64(fine), 1, fineBlock, s.usual(), learnedFrom(s.chosen))
+	s.fine.addBlocks(float64(fine), 1, fineBlock, s.usual(), learnedFrom(s.chosen))
 }
 
-// passBlind lets seconds pass of which nothing is known.
-func (s *scales) passBlind(seconds float64) {
+// skipUnknown lets seconds pass in which nothing is known.
+func (s *scales) skipUnknown(seconds float64) {
 	d := math.Exp2(-seconds / spreadHalfLife)
 	for i := range s.spreads {
 		s.spreads[i].pass(seconds)
@@ -199,8 +200,8 @@ func (s *scales) passBlind(seconds float64) {
 	s.tail.pass(seconds)
 }
 
-// settle makes a level the usual one.
-func (s *scales) settle(l level) {
+// setLevel makes a level the usual one.
+func (s *scales) setLevel(l level) {
 	rate := l.count / max(l.exposure, 1)
 	for i := range s.levels {
 		exposure := min(l.exposure, 1/(1-memories[i].left))
@@ -244,7 +245,7 @@ func (s *scales) expect(l level, seconds int64) predictive {
 	}
 	if seconds < slots {
 		// The newest seconds are further from what is learned than a whole window.
-		times *= 1 + newest*(1-float64(seconds)/slots)
+		times *= 1 + newestWander*(1-float64(seconds)/slots)
 	}
 	return l.expect(float64(seconds), clusters+(known.factor()-clusters)*times)
 }

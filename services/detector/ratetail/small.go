@@ -13,30 +13,30 @@ const SmallSize = 96
 
 // NewSmall returns a Small that was not watched before now. Make it when the thing is first
 // seen, and then count that as well (Add).
-func NewSmall(now time.Time) Small { return Small{begun(now)} }
+func NewSmall(now time.Time) Small { return Small{newCore(now)} }
 
 // Add counts an error at now and reports whether a Spike begins with it. There is one
 // finding per spike.
 func (s *Small) Add(now time.Time) (Finding, bool) {
-	s.until(second(now))
+	s.advanceTo(second(now))
 	n := s.add()
 	if s.state != calm {
 		return Finding{}, false
 	}
-	before := s.earlier()
+	before := s.countsBefore()
 	if before[last]+n < minSpike {
 		return Finding{}, false
 	}
-	found, spike := s.test(&before, n)
+	found, spike := s.findSpike(&before, n)
 	if spike {
 		s.state, s.stayed, s.from = spiking, false, s.onset()
 	}
 	return found, spike
 }
 
-// test is that of a Counter whose errors come one by one. It needs no limit, so one tail is
+// findSpike is that of a Counter whose errors come one by one. It needs no limit, so one tail is
 // enough.
-func (s *Small) test(before *[len(windows)]int64, n int64) (Finding, bool) {
+func (s *Small) findSpike(before *[len(windows)]int64, n int64) (Finding, bool) {
 	for i, w := range windows {
 		count, p := before[i]+n, s.usual.expect(float64(w.length), 1)
 		if count <= p.floor() {
@@ -52,7 +52,7 @@ func (s *Small) test(before *[len(windows)]int64, n int64) (Finding, bool) {
 // Over lets time pass up to now and reports whether no spike is open, and how the last one
 // ended: SpikeOver or SpikeStayed. moved reports whether the state has changed.
 func (s *Small) Over(now time.Time) (end Finding, over, moved bool) {
-	moved = s.until(second(now))
+	moved = s.advanceTo(second(now))
 	end = Finding{Kind: SpikeOver, Count: s.count(), Expected: s.expected(), Seconds: slots}
 	if s.stayed {
 		end.Kind = SpikeStayed
@@ -60,10 +60,10 @@ func (s *Small) Over(now time.Time) (end Finding, over, moved bool) {
 	return end, s.state != spiking, moved
 }
 
-// Now lets time pass up to now and returns how many errors came in the last 10 s and how
+// Current lets time pass up to now and returns how many errors came in the last 10 s and how
 // unlikely that is, by the usual rate before the current spike, if there is one.
-func (s *Small) Now(now time.Time) Finding {
-	s.until(second(now))
+func (s *Small) Current(now time.Time) Finding {
+	s.advanceTo(second(now))
 	p := s.usual.expect(slots, 1)
 	found := Finding{Kind: Spike, Count: s.count(), Seconds: slots, Expected: p.mean}
 	if found.Count > 0 {
@@ -72,19 +72,19 @@ func (s *Small) Now(now time.Time) Finding {
 	return found
 }
 
-func (s *Small) until(t int64) (moved bool) {
+func (s *Small) advanceTo(t int64) (moved bool) {
 	if t < s.at {
 		s.core = core{at: t, lastError: t, since: t}
 		return true
 	}
 	moved = t > s.at
-	for s.at < t && s.full() {
+	for s.at < t && s.windowHasErrors() {
 		if n, class := s.tick(); class == usualSlot {
-			s.usual.pass(float64(n), short)
+			s.usual.pass(float64(n), shortMemory)
 		}
 		switch {
 		case s.state == calm:
-		case s.calmed():
+		case s.episodeOver():
 			s.state = calm
 		case s.at-s.from >= newLevel:
 			// The usual rate is learned again, from the window. Its current second is still
@@ -94,8 +94,8 @@ func (s *Small) until(t int64) (moved bool) {
 		}
 	}
 	if s.at < t {
-		_, felt := s.skip(t - s.at)
-		s.usual.skip(felt, short)
+		_, effective := s.skip(t - s.at)
+		s.usual.skip(effective, shortMemory)
 	}
 	return moved
 }

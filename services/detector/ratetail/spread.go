@@ -34,9 +34,9 @@ func (s *spread) factor() float64 {
 	return max(1, (spreadPrior+s.squares)/(spreadPrior+s.expected)-spreadDoubt)
 }
 
-// see takes in a number of blocks of some seconds with n errors each and the usual level
+// addBlocks adds a number of blocks of some seconds with n errors each and the usual level
 // before them, unless that has less exposure than from.
-func (s *spread) see(n, blocks, seconds float64, l level, from float64) {
+func (s *spread) addBlocks(n, blocks, seconds float64, l level, from float64) {
 	if l.exposure < from || blocks == 0 {
 		return
 	}

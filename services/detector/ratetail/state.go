@@ -72,9 +72,9 @@ func (c *Counter) State(s *snapshot.State) {
 	snapshot.Message(s, 1, &c.core, (*core).fields)
 	snapshot.Message(s, 2, &c.episode, (*episode).state)
 	snapshot.Message(s, 3, &c.incident, (*incident).state)
-	s.Bool(4, &c.wasNoted)
+	s.Bool(4, &c.wasRecurring)
 	snapshot.Message(s, 5, &c.scales, (*scales).state)
-	snapshot.Message(s, 6, &c.block, (*counted).state)
+	snapshot.Message(s, 6, &c.block, (*currentBlock).state)
 	snapshot.Message(s, 7, &c.recurring, (*recurring).state)
 	snapshot.Message(s, 8, &c.drift, (*drift).state)
 	if !s.Reading() {
@@ -99,10 +99,10 @@ func (e *episode) state(s *snapshot.State) {
 	count(s, 4, &e.longest)
 }
 
-func (b *counted) state(s *snapshot.State) {
+func (b *currentBlock) state(s *snapshot.State) {
 	snapshot.Uint(s, 1, &b.seconds, block-1)
 	count(s, 2, &b.errors)
-	s.Bool(3, &b.void)
+	s.Bool(3, &b.hasSpike)
 	for i := range b.usual {
 		snapshot.Message(s, protowire.Number(4+i), &b.usual[i], (*level).state)
 	}
@@ -126,11 +126,11 @@ func (s *scales) state(st *snapshot.State) {
 	snapshot.Message(st, 7, &s.fine, (*spread).state)
 	snapshot.Uint(st, 8, &s.part.seconds, fineBlock-1)
 	count(st, 9, &s.part.errors)
-	waiting := s.waiting[:s.waits]
-	waiting = snapshot.Packed(st, 10, waiting, lag, math.MaxUint32)
-	s.waits = len(waiting)
+	waiting := s.waiting[:s.nwaiting]
+	waiting = snapshot.Packed(st, 10, waiting, learnDelay, math.MaxUint32)
+	s.nwaiting = len(waiting)
 	if usual := s.levels[0]; st.Reading() && usual.exposure > 0 && s.levels[1].exposure == 0 {
-		s.settle(usual) // before version 8 there was one level
+		s.setLevel(usual) // before version 8 there was one level
 		s.levels[0] = usual
 	}
 }
@@ -150,7 +150,7 @@ func (c *scale) state(s *snapshot.State) {
 
 func (i *incident) state(s *snapshot.State) {
 	snapshot.Uint(s, 1, &i.grade, uint64(grades-1))
-	if i.grade == none {
+	if i.grade == gradeNone {
 		return
 	}
 	snapshot.Int(s, 2, &i.opened, maxSeconds)
@@ -171,10 +171,10 @@ func (b *burst) state(s *snapshot.State) {
 }
 
 func (r *recurring) state(s *snapshot.State) {
-	past, schedules := r.past[:r.pasts], r.schedules[:r.n]
+	past, schedules := r.past[:r.npast], r.schedules[:r.n]
 	snapshot.List(s, 1, &past, maxPast, (*burst).state)
 	snapshot.List(s, 2, &schedules, maxSchedules, (*schedule).state)
-	r.pasts, r.n = len(past), len(schedules)
+	r.npast, r.n = len(past), len(schedules)
 	snapshot.Uint(s, 3, &r.current, uint64(r.n))
 }
 
@@ -203,13 +203,13 @@ func (d *drift) state(s *snapshot.State) {
 	amount(s, 4, &d.risen.errors)
 	amount(s, 5, &d.risen.seconds)
 	s.Bool(6, &d.open)
-	s.Bool(7, &d.news)
+	s.Bool(7, &d.unreported)
 	s.Bool(8, &d.stayed)
 	snapshot.Int(s, 9, &d.since, maxSeconds)
 	amount(s, 10, &d.from)
-	amount(s, 11, &d.back)
+	amount(s, 11, &d.backSum)
 	snapshot.Message(s, 12, &d.long, (*longSpread).state)
-	if s.Reading() && d.news && d.risen.seconds == 0 {
+	if s.Reading() && d.unreported && d.risen.seconds == 0 {
 		s.Fail("a drift in no time")
 	}
 }

@@ -54,21 +54,21 @@ const maxTerms = 20_000
 // betaFraction returns the continued fraction of the incomplete beta function.
 func betaFraction(a, b, x float64) float64 {
 	const tiny, enough = 1e-300, 1e-14
-	away := func(v float64) float64 {
+	nonZero := func(v float64) float64 {
 		if math.Abs(v) < tiny {
 			return tiny
 		}
 		return v
 	}
-	c, d := 1.0, 1/away(1-(a+b)*x/(a+1))
+	c, d := 1.0, 1/nonZero(1-(a+b)*x/(a+1))
 	h := d
 	for i := 1; i <= maxTerms; i++ {
 		m := float64(i)
 		even := m * (b - m) * x / ((a + 2*m - 1) * (a + 2*m))
-		d, c = 1/away(1+even*d), away(1+even/c)
+		d, c = 1/nonZero(1+even*d), nonZero(1+even/c)
 		h *= d * c
 		odd := -(a + m) * (a + b + m) * x / ((a + 2*m) * (a + 2*m + 1))
-		d, c = 1/away(1+odd*d), away(1+odd/c)
+		d, c = 1/nonZero(1+odd*d), nonZero(1+odd/c)
 		h *= d * c
 		if math.Abs(d*c-1) < enough {
 			break
@@ -77,14 +77,14 @@ func betaFraction(a, b, x float64) float64 {
 	return h
 }
 
-// A count up to clear deviations over the mean has none of the tails in question: a
+// A count up to clearDeviations deviations over the mean has none of the tails in question: a
 // negative binomial is skewed to the right, so beyond them lies more than the 1.3 in 1000
 // of a normal distribution.
-const clear = 3
+const clearDeviations = 3
 
 // floor returns the largest count whose tail need not be computed.
 func (d predictive) floor() int64 {
-	return max(minSpike-1, int64(d.mean+clear*d.deviation()))
+	return max(minSpike-1, int64(d.mean+clearDeviations*d.deviation()))
 }
 
 // threshold returns the smallest count over floor with a tail under a logarithm: the

@@ -66,10 +66,10 @@ func TestTailIsExact(t *testing.T) {
 func TestThreshold(t *testing.T) {
 	for _, d := range append(grid, predictive{mean: 1e7, excess: 0.02}, predictive{mean: 1e7, excess: 1000}) {
 		floor := d.floor()
-		if floor >= minSpike && d.logTail(float64(floor)) < mostP {
+		if floor >= minSpike && d.logTail(float64(floor)) < maxLogP {
 			t.Errorf("%+v: %d have a tail of %.2g already", d, floor, math.Exp(d.logTail(float64(floor))))
 		}
-		for _, logP := range []float64{mostP, math.Log(1e-6), math.Log(1e-12)} {
+		for _, logP := range []float64{maxLogP, math.Log(1e-6), math.Log(1e-12)} {
 			k := d.threshold(logP)
 			if d.logTail(float64(k)) >= logP || k > floor+1 && d.logTail(float64(k-1)) < logP {
 				t.Errorf("%+v: threshold %d of %g", d, k, math.Exp(logP))
@@ -90,11 +90,11 @@ func TestSizes(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for _, tt := range []struct{ got, want string }{
-		{probability(math.Log(2e-9)), "= 2e-9"}, {probability(math.Log(9.7e-7)), "= 1e-6"}, {probability(math.Log(0.04)), "= 4e-2"},
-		{probability(-800), "< 1e-300"}, {probability(math.Inf(-1)), "< 1e-300"}, {probability(0), "= 1"},
-		{figure(1.3), "1.3"}, {figure(0.0123), "0.012"}, {figure(0.5), "0.5"}, {figure(2), "2"}, {figure(19.6), "20"}, {figure(0), "0"}, {figure(1234.5), "1234"},
-		{span(45), "45 s"}, {span(61), "1 min"}, {span(298), "5 min"}, {span(90), "1 min 30 s"}, {span(903.5), "15 min"},
-		{span(3595), "1 h"}, {span(5400), "1 h 30 min"}, {span(86_390), "24 h"}, {span(0), "0 s"},
+		{formatProbability(math.Log(2e-9)), "= 2e-9"}, {formatProbability(math.Log(9.7e-7)), "= 1e-6"}, {formatProbability(math.Log(0.04)), "= 4e-2"},
+		{formatProbability(-800), "< 1e-300"}, {formatProbability(math.Inf(-1)), "< 1e-300"}, {formatProbability(0), "= 1"},
+		{formatFigure(1.3), "1.3"}, {formatFigure(0.0123), "0.012"}, {formatFigure(0.5), "0.5"}, {formatFigure(2), "2"}, {formatFigure(19.6), "20"}, {formatFigure(0), "0"}, {formatFigure(1234.5), "1234"},
+		{formatSpan(45), "45 s"}, {formatSpan(61), "1 min"}, {formatSpan(298), "5 min"}, {formatSpan(90), "1 min 30 s"}, {formatSpan(903.5), "15 min"},
+		{formatSpan(3595), "1 h"}, {formatSpan(5400), "1 h 30 min"}, {formatSpan(86_390), "24 h"}, {formatSpan(0), "0 s"},
 	} {
 		if tt.got != tt.want {
 			t.Errorf("%q, want %q", tt.got, tt.want)

@@ -103,7 +103,7 @@ func (r *Rule) count(name string, young bool, now time.Time) (found []rule.Findi
 		of.by = byDrift
 	}
 	open, isOpen := r.app.Incidents.Find(of.key())
-	raises := burst.Raises && isOpen // the severity of the alert that is open
+	raises := burst.Upgrades && isOpen // the severity of the alert that is open
 	if !raises && !r.raises(of, young) {
 		return found
 	}
