@@ -1,5 +1,5 @@
-// Runs the tests of what decides: each is bundled into a scratch folder, as Node
-// reads no TypeScript.
+// Runs the unit tests. Each is bundled into a scratch folder, because Node does not
+// read TypeScript.
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';

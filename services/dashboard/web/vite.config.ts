@@ -1,6 +1,6 @@
 import { defineConfig } from 'vite';
 
-// Everything is a file of our own: the policy that the page is served with
+// Everything is a separate file, because the content security policy of the page
 // allows no inline script, no inline style and no data URL.
 export default defineConfig({
   base: './',
@@ -9,7 +9,7 @@ export default defineConfig({
     outDir: '.built', // build.sh moves it
     assetsInlineLimit: 0,
     modulePreload: false,
-    // What goes into the binary takes the licences of its parts along.
+    // The binary must contain the licences of the libraries.
     license: { fileName: 'licenses.txt' },
     target: 'es2022',
   },

@@ -1,8 +1,8 @@
-// What an alert is: the same words as shared/alert has.
+// The alert, with the fields of shared/alert.
 
 import { type Json, line, list, moment, number, object, text, token } from './read.ts';
 
-/** The severities, from the least to the most urgent. */
+/** The severities, least urgent first. */
 export const SEVERITIES = ['info', 'warning', 'error'] as const;
 export type Severity = (typeof SEVERITIES)[number];
 
@@ -20,15 +20,15 @@ export const CATEGORIES = [
 ] as const;
 
 export interface Alert {
-  /** Its place in the stream. */
+  /** Its sequence in the stream. */
   readonly seq: number;
   readonly id: string;
   readonly severity: Severity;
-  /** One of CATEGORIES, or what a newer detector says. */
+  /** One of CATEGORIES, or a category of a newer detector. */
   readonly category: string;
   readonly title: string;
   readonly detail: string;
-  /** When the bus received what raised it, in ms. */
+  /** When the bus received the event that raised it, in ms. */
   readonly time: number;
   readonly source: string;
   readonly app: string;
@@ -36,11 +36,11 @@ export interface Alert {
   readonly context: Json;
   readonly key: string;
   readonly correlation: string;
-  /** How many findings it stands for, at least 1. */
+  /** The number of findings that it counts, at least 1. */
   readonly count: number;
-  /** The id of the alert whose place it takes, or empty. */
+  /** The id of the alert that it replaces, or empty. */
   readonly revises: string;
-  /** The ids of those that are over by what it tells. */
+  /** The ids of the alerts that it resolves. */
   readonly ends: readonly string[];
 }
 
@@ -48,7 +48,7 @@ export function rank(severity: string): number {
   return SEVERITIES.indexOf(severity as Severity) + 1;
 }
 
-/** Reads an alert as it is stored, or gives undefined for what is none. */
+/** Reads a stored alert. Returns undefined if the value is not an alert. */
 export function readAlert(seq: number, value: unknown): Alert | undefined {
   const v = object(value);
   const severity = v.severity as Severity;

@@ -1,5 +1,5 @@
-// What a screen reader is told of new alerts: one sentence in ten seconds at
-// most, so that a flood of alerts is not a flood of words.
+// Announces new alerts to screen readers: at most one sentence in ten seconds,
+// even during a flood of alerts.
 
 import type { Alert } from './alert.ts';
 import { cut } from './text.ts';
@@ -18,12 +18,12 @@ export class Announcer {
     }
   }
 
-  /** When there is something to say, in ms; 0: nothing. */
+  /** When the next announcement is due, in ms; 0 if there is none. */
   next(now: number): number {
     return this.worst === undefined ? 0 : Math.max(now, this.last + EVERY);
   }
 
-  /** What to say now; empty: nothing. */
+  /** The announcement that is due now, or empty. */
   say(now: number): string {
     const worst = this.worst;
     if (worst === undefined || now < this.last + EVERY) return '';

@@ -1,12 +1,12 @@
-// CI results by ref, as the alerts of category ci tell them: of each pipeline of
-// a ref the newest, and what there was before it.
+// CI results by ref, from alerts of the category ci: the newest of each pipeline,
+// and earlier ones.
 
 import type { Alert } from './alert.ts';
 import { line, number, objects } from './read.ts';
 import type { Store } from './store.ts';
 import { link } from './text.ts';
 
-/** How many earlier results of a pipeline are shown, the newest of them. */
+/** The maximum number of earlier results of a pipeline. */
 export const MAX_BEFORE = 10;
 
 export interface Failure {
@@ -22,10 +22,10 @@ export interface Result {
   readonly commit: string;
   readonly name: string;
   readonly source: string;
-  /** In ms; 0 where it was not told. */
+  /** In ms; 0 if unknown. */
   readonly duration: number;
   readonly failures: readonly Failure[];
-  /** Where a person may look, or undefined. */
+  /** The URL of the run, or undefined. */
   readonly link: string | undefined;
 }
 
@@ -33,14 +33,14 @@ export interface Pipeline {
   readonly name: string;
   readonly source: string;
   readonly latest: Result;
-  /** The newest first, MAX_BEFORE at most. */
+  /** Newest first, at most MAX_BEFORE. */
   readonly before: readonly Result[];
 }
 
 export interface Ref {
   readonly ref: string;
   readonly broken: number;
-  /** In the order of their names. */
+  /** Ordered by name. */
   readonly pipelines: readonly Pipeline[];
   /** When the newest result came, in ms. */
   readonly time: number;
@@ -61,7 +61,7 @@ export function result(alert: Alert): Result {
   };
 }
 
-/** The refs, those with the newest result first. */
+/** The refs, ordered by their newest result, newest first. */
 export function refs(store: Store): Ref[] {
   const found = new Map<string, Map<string, Result[]>>();
   const all = store.all;
@@ -69,8 +69,8 @@ export function refs(store: Store): Ref[] {
     const alert = all[i] as Alert;
     if (alert.category !== 'ci') continue;
     const one = result(alert);
-    // A commit that is tried on another ref, as after a merge, revises what was
-    // told of it before. There it holds all the same.
+    // A result of the same commit on another ref, as after a merge, revises this
+    // one, which still holds for its own ref.
     const revision = store.revision(alert);
     if (revision !== undefined && result(revision).ref === one.ref) continue;
     let pipelines = found.get(one.ref);

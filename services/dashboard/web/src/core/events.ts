@@ -1,4 +1,4 @@
-// The events around an alert, a line each.
+// The events around an alert, one line each.
 
 import { lacking } from './part.ts';
 import { line, moment, number, object, objects, text } from './read.ts';
@@ -8,18 +8,18 @@ export interface Around {
   readonly kind: string;
   readonly bad: boolean;
   readonly says: string;
-  /** What there is more of it, such as a stack; may be empty. */
+  /** More details, such as a stack; may be empty. */
   readonly more: string;
   readonly session: string;
 }
 
-/** How far around an alert is looked, in ms. */
+/** The time before and after an alert whose events are read, in ms. */
 export const BEFORE = 60_000;
 export const AFTER = 30_000;
 export const MAX_AROUND = 100;
 
 export interface AllAround {
-  /** Oldest first, as things happened. */
+  /** Oldest first. */
   readonly events: readonly Around[];
   readonly lacks: string;
 }
@@ -27,15 +27,15 @@ export interface AllAround {
 export function readAround(value: unknown): AllAround {
   const all = objects(object(value).events).map((v) => {
     const kind = line(v.kind, 20);
-    const of = object(v[kind]);
-    return { time: moment(v.received), kind, session: line(v.session, 100), ...told(kind, of, v) };
+    const fields = object(v[kind]);
+    return { time: moment(v.received), kind, session: line(v.session, 100), ...describe(kind, fields, v) };
   });
   const events = all.filter((e) => e.time > 0).sort((a, b) => a.time - b.time);
   const most = events.length >= MAX_AROUND ? `showing the newest ${MAX_AROUND}` : '';
   return { events, lacks: lacking(value) || most };
 }
 
-function told(
+function describe(
   kind: string,
   of: Record<string, unknown>,
   event: Record<string, unknown>,

@@ -1,15 +1,15 @@
-// Which alerts a person wants to see.
+// The filter of the list of alerts.
 
 import { type Alert, SEVERITIES, type Severity } from './alert.ts';
 
 export interface Filter {
-  /** Those that are shown; empty shows all. */
+  /** The severities that are shown; empty shows all. */
   readonly severities: readonly Severity[];
   readonly categories: readonly string[];
   readonly apps: readonly string[];
-  /** Words that all have to be there; "some words" together, -word not at all. */
+  /** Words that an alert must contain; "some words" together, -word excluded. */
   readonly search: string;
-  /** Whether to leave out what is over, and what is silenced or acknowledged. */
+  /** Whether to hide alerts that are resolved, silenced or acknowledged. */
   readonly current: boolean;
 }
 
@@ -44,7 +44,7 @@ function haystack(alert: Alert): string {
   return text;
 }
 
-/** A test for alerts: made once, asked 10,000 times. What is current is not its matter. */
+/** Compiles a filter into a predicate. It ignores filter.current. */
 export function matcher(filter: Filter): (alert: Alert) => boolean {
   const severities = new Set<string>(filter.severities);
   const categories = new Set(filter.categories);
@@ -65,7 +65,7 @@ export function isEverything(filter: Filter): boolean {
   );
 }
 
-/** The filter as it stands in the address, so that it can be kept and passed on. */
+/** Encodes a filter for the address, so that it can be bookmarked and shared. */
 export function toQuery(filter: Filter): string {
   const query = new URLSearchParams();
   for (const [name, values] of [

@@ -1,4 +1,4 @@
-// How the services are, as they say themselves.
+// The health that the services report.
 
 import { lacking } from './part.ts';
 import { line, lines, moment, number, object, objects } from './read.ts';
@@ -27,7 +27,7 @@ export interface Service {
   readonly started: number;
   readonly ok: boolean;
   readonly reason: string;
-  /** What it says of its own work, as words. */
+  /** Figures of its work, as text. */
   readonly facts: readonly (readonly [name: string, value: string])[];
   readonly gateway: Gateway | undefined;
 }
@@ -47,8 +47,8 @@ export function readServices(value: unknown): Service[] {
   }));
 }
 
-/** A circuit is closed where all is well, which of a way would say the contrary. */
-const WAYS: Record<string, string> = { closed: 'ok', half_open: 'retrying', open: 'blocked' };
+/** The states of ingest's circuit breaker in plain words: a closed circuit works. */
+const CIRCUIT_STATES: Record<string, string> = { closed: 'ok', half_open: 'retrying', open: 'blocked' };
 
 function facts(v: Record<string, unknown>): [string, string][] {
   const count = (n: unknown) => number(n).toLocaleString('en');
@@ -56,7 +56,7 @@ function facts(v: Record<string, unknown>): [string, string][] {
     const i = object(v.ingest);
     return [
       ['pressure', line(i.pressure, 20)],
-      ['bus', WAYS[line(i.circuit, 20)] ?? line(i.circuit, 20)],
+      ['bus', CIRCUIT_STATES[line(i.circuit, 20)] ?? line(i.circuit, 20)],
       ['events accepted', count(i.accepted)],
     ];
   }
@@ -69,7 +69,7 @@ function facts(v: Record<string, unknown>): [string, string][] {
       ['behind', count(d.behind)],
       ['lost', count(d.lost)],
     ];
-    // Of one there is nothing to share; they are counted from 0.
+    // A single partition is not shown. Partitions are numbered from 0.
     const rules = lines(d.rules);
     if (rules.length > 0) out.push(['rules', rules.join(' or ')]);
     if (owned.length === 0 && of > 0) out.push(['partitions', `standby for ${of}`]);

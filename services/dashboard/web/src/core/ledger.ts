@@ -1,12 +1,12 @@
-// Which places of a stream are known, as ranges. A place is known when what
-// stands there was seen, or when the service was asked and had nothing.
+// The known sequences of a stream, as ranges. A sequence is known if its alert
+// was read, or if the service has none with it.
 
 type Range = [low: number, high: number];
 
 export class Ledger {
   private ranges: Range[] = []; // ascending, never touching
 
-  /** The highest place that is known, or 0. */
+  /** The highest known sequence, or 0. */
   get last(): number {
     return this.ranges.at(-1)?.[1] ?? 0;
   }
@@ -19,7 +19,7 @@ export class Ledger {
     if (low > high) return;
     const newest = this.ranges.at(-1);
     if (newest !== undefined && low === newest[1] + 1) {
-      newest[1] = high; // the way of nearly all that comes live
+      newest[1] = high; // nearly all live alerts
       return;
     }
     const merged: Range = [low, high];
@@ -33,7 +33,7 @@ export class Ledger {
     this.ranges = rest.sort((a, b) => a[0] - b[0]);
   }
 
-  /** The newest range from floor up that is not known, below what is. */
+  /** The newest unknown range, from floor to below a known sequence. */
   gap(floor: number): Range | undefined {
     for (let i = this.ranges.length - 1; i >= 0; i--) {
       const [low] = this.ranges[i] as Range;

@@ -1,4 +1,4 @@
-// The rules of what is noise, as the detector has them.
+// The noise rules of the detector.
 
 import { lacking } from './part.ts';
 import { line, lines, moment, number, object, objects, token } from './read.ts';
@@ -11,26 +11,26 @@ export interface Rule {
   readonly kind: string;
   readonly pattern: string;
   readonly confidence: number;
-  /** How many events it kept from raising an alert, or would have where it is proposed. */
+  /** The number of events that it hid, or would hide if it is only proposed. */
   readonly hidden: number;
-  /** Of these, those of the last 10 minutes. */
+  /** The part of them in the last 10 minutes. */
   readonly lately: number;
-  /** Of these, those such as alerts are raised for. */
+  /** The number of alerts that it suppressed, or would suppress. */
   readonly alerts: number;
-  /** What it matched of late. */
+  /** Recent matches. */
   readonly examples: readonly string[];
-  /** Since when it applies or is proposed, and when it last matched; 0 where that is not known. */
+  /** Since when it is applied or proposed, and its last match; 0 if unknown. */
   readonly since: number;
   readonly lastSeen: number;
 }
 
-/** A rule that was found and removed, and can be brought back. */
+/** A detected rule that was removed, and can be restored. */
 export type Removed = Pick<Rule, 'id' | 'app' | 'kind' | 'pattern'>;
 
 export interface Rules {
   readonly rules: readonly Rule[];
   readonly removed: readonly Removed[];
-  /** How many events the rules hid, together. */
+  /** The number of events that all rules hid. */
   readonly hidden: number;
   readonly found: number;
   readonly lacks: string;
@@ -71,7 +71,7 @@ export function readRules(value: unknown): Rules {
 
 const count = (n: number, what: string) => `${n.toLocaleString('en')} ${what}${n === 1 ? '' : 's'}`;
 
-/** What a rule does, in words: what somebody wants to know before trusting it. */
+/** Describes the effect of a rule, for people who decide about it. */
 export function effect(rule: Rule): readonly string[] {
   const would = rule.state === 'proposed';
   const said: string[] = [];

@@ -1,11 +1,11 @@
-// What agents told their users: the newest 200, each once.
+// Notices, the messages of agents to their users: the newest 200, each once.
 
 import { line, moment, number, object, text } from './read.ts';
 
 export const MAX_NOTICES = 200;
 
 export interface Notice {
-  /** Its place in the stream, or 0 where that is not known. */
+  /** Its sequence in the stream, or 0 if unknown. */
   readonly seq: number;
   readonly message: string;
   readonly level: 'info' | 'warn' | 'error';
@@ -29,7 +29,7 @@ function same(a: Notice, b: Notice): boolean {
     : a.time === b.time && a.message === b.message && a.client === b.client;
 }
 
-/** The list, newest first, with more of them. */
+/** Adds notices to a list, newest first. */
 export function withNotices(list: readonly Notice[], more: readonly Notice[]): Notice[] {
   const fresh = more.filter((n, i) => !list.some((known) => same(known, n)) && more.findIndex((m) => same(m, n)) === i);
   if (fresh.length === 0) return list as Notice[];

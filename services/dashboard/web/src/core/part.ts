@@ -1,8 +1,8 @@
-// What an answer of the detectors lacks.
+// Incomplete answers of the detectors.
 
 import { list, object } from './read.ts';
 
-/** In words for people; empty when the answer is whole. */
+/** Describes what an answer lacks; empty if it is complete. */
 export function lacking(value: unknown): string {
   const v = object(value);
   const parts = list(v.unanswered).length;

@@ -1,5 +1,5 @@
-// What is silenced and acknowledged: the same rules as shared/silence has, for
-// marking alerts. What is held back is decided by who tells alerts, not here.
+// Silences and acknowledgements, with the rules of shared/silence. The page only
+// marks alerts by them; the gateways suppress.
 
 import { type Alert, rank } from './alert.ts';
 import { line, moment, objects, token } from './read.ts';
@@ -63,7 +63,7 @@ export function readAcks(value: unknown): Ack[] {
     .filter((k) => k.alert !== '' && k.created > 0 && k.until > 0);
 }
 
-/** Why an alert is held back, or undefined. */
+/** Why an alert is suppressed. */
 export type Why = { readonly silence: Silence } | { readonly ack: Ack };
 
 function silences(s: Silence, alert: Alert): boolean {
@@ -86,14 +86,14 @@ function acknowledges(k: Ack, alert: Alert, now: number): boolean {
   );
 }
 
-/** Why an alert is held back: by a silence before an acknowledgement. */
+/** Why an alert is suppressed, or undefined. A silence wins over an acknowledgement. */
 export function hushed(quiet: Quiet, alert: Alert, now: number): Why | undefined {
   for (const silence of quiet.silences) if (silences(silence, alert)) return { silence };
   for (const ack of quiet.acks) if (acknowledges(ack, alert, now)) return { ack };
   return undefined;
 }
 
-/** Those that last. */
+/** Those that are still active. */
 export function lasting<T extends { readonly until: number }>(all: readonly T[], now: number): T[] {
   return all.filter((one) => now < one.until);
 }

@@ -1,10 +1,10 @@
-// How many alerts came when: buckets of equal length, by severity.
+// The rate of alerts: their number by severity in buckets of equal length.
 
 import { type Alert, rank } from './alert.ts';
 
 export interface Span {
   readonly name: string;
-  /** How much time is shown, and of one bucket, in ms. */
+  /** The length of the span and of one bucket, in ms. */
   readonly length: number;
   readonly step: number;
 }
@@ -22,12 +22,12 @@ export const SPANS: readonly Span[] = [
 export interface Rate {
   /** The start of each bucket, in ms, oldest first. */
   readonly times: number[];
-  /** How many alerts of each severity: by rank, info first. */
+  /** The number of alerts in each bucket, by severity. */
   readonly counts: readonly [info: number[], warning: number[], error: number[]];
   readonly total: number;
 }
 
-/** Counts the alerts of a span that ends with the bucket of now. */
+/** Counts the alerts of a span whose last bucket contains now. */
 export function rate(alerts: readonly Alert[], span: Span, now: number): Rate {
   const end = Math.floor(now / span.step) * span.step + span.step;
   const n = Math.round(span.length / span.step);

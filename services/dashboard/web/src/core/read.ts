@@ -1,5 +1,5 @@
-// Reads JSON from the bus and the service: what has another shape than it
-// should is left out, and never an error.
+// Reads JSON from the bus and the service. Values of an unexpected type are left
+// out, and are never an error.
 
 import { cut, oneLine, visible } from './text.ts';
 
@@ -27,7 +27,7 @@ export function text(value: unknown, limit = 4000): string {
   return typeof value === 'string' ? cut(visible(value), limit) : '';
 }
 
-/** Names things to the service: as it came, never shown. */
+/** An identifier, which is sent back unchanged and never shown. */
 export function token(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
@@ -42,7 +42,7 @@ export function lines(value: unknown): string[] {
     .map((item) => line(item));
 }
 
-/** A moment in ms, or 0 where there is none. */
+/** A time in ms, or 0. */
 export function moment(value: unknown): number {
   const ms = typeof value === 'string' ? Date.parse(value) : Number.NaN;
   return Number.isFinite(ms) ? ms : 0;

@@ -1,5 +1,5 @@
-// The lines of the list of alerts, newest first: which alerts stand there, of
-// how many each is the newest, and what marks it.
+// The rows of the list of alerts, newest first. A row is an alert, or the newest
+// alert of a group.
 
 import type { Alert } from './alert.ts';
 import { type Filter, matcher } from './filter.ts';
@@ -7,14 +7,14 @@ import { hushed, type Quiet, type Why } from './quiet.ts';
 import type { Store } from './store.ts';
 
 export interface Row {
-  /** Stays the same while the alert that stands there changes. */
+  /** Stays the same when the newest alert of the row changes. */
   readonly key: string;
-  /** The newest of those it stands for. */
+  /** The newest alert of the row. */
   readonly alert: Alert;
-  /** How many alerts it stands for, and how many findings those are. */
+  /** The number of alerts of the row, and of their findings. */
   readonly alerts: number;
   readonly count: number;
-  /** The time of the oldest of them. */
+  /** The time of the oldest alert of the row. */
   readonly since: number;
   readonly over: boolean;
   readonly why: Why | undefined;
@@ -22,13 +22,13 @@ export interface Row {
 
 export interface Options {
   readonly filter: Filter;
-  /** Whether those of one app and key are one line. */
+  /** Whether the alerts of one app and key are one row. */
   readonly group: boolean;
   readonly quiet: Quiet;
   readonly now: number;
 }
 
-/** An alert that another took the place of is not shown. */
+/** The rows for a filter, without alerts that were replaced. */
 export function rows(store: Store, options: Options): Row[] {
   const { filter, group, quiet, now } = options;
   const wanted = matcher(filter);
@@ -62,7 +62,7 @@ export interface Tally {
   readonly apps: Readonly<Record<string, number>>;
 }
 
-/** How many alerts there are of each severity, category and app. */
+/** The number of alerts of each severity, category and app. */
 export function tally(store: Store): Tally {
   const none = (): Record<string, number> => Object.create(null); // an app may be called constructor
   const out = { severities: none(), categories: none(), apps: none() };

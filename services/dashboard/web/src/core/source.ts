@@ -1,14 +1,13 @@
-// Which way alerts come live: the NATS websocket where the bus offers one, the
-// service's own event stream while that is closed, and back.
+// Chooses the source of live alerts: the NATS websocket if the bus offers one, and
+// the service's event stream while the websocket is closed.
 //
-// It decides what to open, close and ask, and when to try again. It knows no
-// socket and no clock: whoever owns both feeds it what happened and does what it
-// says.
+// It decides what to open, close and request, and when to retry. It has no socket
+// and no clock: Engine passes it events and carries out its effects.
 
 export interface Bus {
   readonly url: string;
   readonly seed: string;
-  /** For a bus whose users are known by a JWT; else empty. */
+  /** For a bus that authenticates users by a JWT; else empty. */
   readonly jwt: string;
 }
 
@@ -20,9 +19,9 @@ export type Event =
   | { readonly type: 'ws-closed' }
   | { readonly type: 'sse-open' }
   | { readonly type: 'sse-closed' }
-  /** The time of next() has come. */
+  /** The time of next() is reached. */
   | { readonly type: 'tick' }
-  /** Somebody is waiting: the tab was opened again, or the network is back. */
+  /** Connect now: the tab is visible again, or the network was restored. */
   | { readonly type: 'wake' };
 
 export type Effect =
@@ -30,16 +29,16 @@ export type Effect =
   | { readonly type: 'open-ws'; readonly bus: Bus }
   | { readonly type: 'open-sse' }
   | { readonly type: 'close-sse' }
-  /** Look for what came while nothing was open. */
+  /** Read the alerts that arrived while nothing was open. */
   | { readonly type: 'resync' };
 
 export type Way = 'websocket' | 'events' | 'none';
 
-/** How long to wait after so many failures, in ms. */
+/** The pause after each consecutive failure, in ms. */
 const WAITS = [250, 500, 1000, 2000, 4000, 5000];
-/** How long until a bus without a websocket is asked again whether it has one. */
+/** The pause before the session is read again if the bus has no websocket, in ms. */
 const ASK_AGAIN = 60_000;
-/** How often the event stream is checked against what is stored: it can die without a word. */
+/** How often the stored alerts are read, because an event stream can fail silently, in ms. */
 const CHECK = 30_000;
 
 type Link = 'idle' | 'opening' | 'open';
@@ -49,14 +48,14 @@ export class Source {
   private sse: Link = 'idle';
   private asking = false;
   private failures = { ws: 0, sse: 0 };
-  /** When to ask for a session, open the event stream, and check it; 0: not. */
+  /** When to read the session, open the event stream, and check it, in ms; 0 for never. */
   private askAt = 0;
   private sseAt = 0;
   private checkAt = 0;
-  /** Since when nothing is open, in ms; 0 while something is. */
+  /** Since when no source is open, in ms; 0 while one is open. */
   awaySince = 0;
 
-  /** jitter gives numbers from 0 up to 1, so that many pages don't come back at one moment. */
+  /** jitter returns numbers from 0 to 1, so that not all pages reconnect at once. */
   constructor(private readonly jitter: () => number = () => 0.5) {}
 
   get way(): Way {
@@ -108,7 +107,7 @@ export class Source {
       }
       case 'ws-closed':
         this.ws = 'idle';
-        // The bus may be back elsewhere: the session knows.
+        // The bus may have another address now: read the session.
         this.askAt = now + this.wait(this.failures.ws++);
         return this.openEvents();
       case 'sse-open':
@@ -146,7 +145,7 @@ export class Source {
     return [{ type: 'ask-session' }];
   }
 
-  /** Opens the event stream unless the websocket is open or a wait is on. */
+  /** Opens the event stream, unless the websocket is open or a pause is running. */
   private openEvents(due = false): Effect[] {
     if (this.ws === 'open' || this.sse !== 'idle' || (this.sseAt > 0 && !due)) return [];
     this.sseAt = 0;

@@ -1,5 +1,5 @@
-// The alerts that the page holds: the newest 10,000 by their place in the
-// stream. What came before goes, and is counted.
+// The alerts that the page keeps: the newest 10,000 by their sequence. Older ones
+// are dropped and counted.
 
 import type { Alert } from './alert.ts';
 
@@ -8,11 +8,11 @@ export const MAX_ALERTS = 10_000;
 export class Store {
   private alerts: Alert[] = []; // ascending by seq
   private readonly ids = new Map<string, Alert>();
-  /** Which alert takes the place of the one with that id. */
+  /** The alert that replaces the alert with an id. */
   private readonly revisions = new Map<string, Alert>();
-  /** Which alert says that the one with that id is over. */
+  /** The alert that resolves the alert with an id. */
   private readonly endings = new Map<string, Alert>();
-  /** How many were let go for newer ones. */
+  /** The number of alerts that were dropped for newer ones. */
   dropped = 0;
 
   constructor(private readonly limit = MAX_ALERTS) {}
@@ -40,17 +40,17 @@ export class Store {
     return found?.seq === seq ? found : undefined;
   }
 
-  /** What took the place of an alert, or undefined. */
+  /** The alert that replaces an alert, or undefined. */
   revision(alert: Alert): Alert | undefined {
     return this.revisions.get(alert.id);
   }
 
-  /** What says that an alert is over, or undefined. */
+  /** The alert that resolves an alert, or undefined. */
   ending(alert: Alert): Alert | undefined {
     return this.endings.get(alert.id);
   }
 
-  /** Adds alerts in any order, each once, and tells which were new and stay. */
+  /** Adds alerts in any order, each once. Returns those that are new and kept. */
   add(more: readonly Alert[]): Alert[] {
     const fresh: Alert[] = [];
     for (const alert of more) {
@@ -63,7 +63,7 @@ export class Store {
     const inOrder = (fresh[0] as Alert).seq > (this.alerts.at(-1)?.seq ?? 0);
     if (inOrder) for (const alert of fresh) this.alerts.push(alert);
     else this.alerts = merge(this.alerts, fresh);
-    for (const alert of fresh) this.point(alert);
+    for (const alert of fresh) this.link(alert);
     const over = this.alerts.length - this.limit;
     if (over <= 0) return fresh;
     for (const old of this.alerts.splice(0, over)) this.forget(old);
@@ -71,7 +71,7 @@ export class Store {
     return fresh.filter((alert) => this.ids.has(alert.id));
   }
 
-  private point(alert: Alert): void {
+  private link(alert: Alert): void {
     if (alert.revises !== '' && newer(alert, this.revisions.get(alert.revises))) {
       this.revisions.set(alert.revises, alert);
     }

@@ -1,11 +1,11 @@
-// Times as people read them.
+// Formats times for people.
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
-/** How long ago, in at most 6 characters: 12 s, 4 min, 3 h, 2 d. */
+/** The age in at most 6 characters: 12 s, 4 min, 3 h, 2 d. */
 export function age(time: number, now: number): string {
   const past = now - time;
   if (past < SECOND) return 'now'; // or a clock that is ahead
@@ -15,7 +15,7 @@ export function age(time: number, now: number): string {
   return `${Math.floor(past / DAY)} d`;
 }
 
-/** How long, as 45 s, 1 min 5 s, 2 h 3 min. */
+/** A duration, as 45 s, 1 min 5 s, 2 h 3 min. */
 export function duration(ms: number): string {
   if (ms < SECOND) return `${Math.round(ms)} ms`;
   if (ms < MINUTE) return `${(ms / SECOND).toFixed(ms < 10 * SECOND ? 1 : 0)} s`;
@@ -27,7 +27,7 @@ export function duration(ms: number): string {
   return ms < DAY ? pair(HOUR, MINUTE, 'h', 'min') : pair(DAY, HOUR, 'd', 'h');
 }
 
-/** How far from another moment, as -2.3 s or +1 min 5 s. */
+/** The difference from another time, as -2.3 s or +1 min 5 s. */
 export function offset(time: number, from: number): string {
   const d = time - from;
   return `${d < 0 ? '\u2212' : '+'}${duration(Math.abs(d))}`;
@@ -35,13 +35,13 @@ export function offset(time: number, from: number): string {
 
 const two = (n: number) => String(n).padStart(2, '0');
 
-/** The hour of the day where the person is. */
+/** The local time of day. */
 export function clock(time: number): string {
   const d = new Date(time);
   return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
 }
 
-/** Day and hour where the person is, in the order that sorts. */
+/** The local date and time, in an order that sorts. */
 export function full(time: number): string {
   const d = new Date(time);
   return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${clock(time)}`;

@@ -1,4 +1,4 @@
-// The web vitals of a page with what is usual and the alerts about them.
+// The web vitals of a page, with their baselines and the alerts about them.
 
 import type { Alert } from './alert.ts';
 import { lacking } from './part.ts';
@@ -54,7 +54,7 @@ function pagesOf(value: unknown): Page[] {
 
 export interface Mark {
   readonly time: number;
-  /** Where it is drawn: at the load that it is about, where that is known. */
+  /** Where it is drawn: at its load, if that is known, else at its time. */
   readonly at: number;
   readonly alert: Alert;
 }
@@ -62,17 +62,17 @@ export interface Mark {
 export interface Curve {
   readonly vital: Vital;
   readonly times: number[];
-  /** Where each load is drawn: its time, but always after that of the one before. */
+  /** Where each load is drawn: at its time, but after the previous load. */
   readonly at: number[];
   readonly values: number[];
-  /** What is usual now, or undefined where nothing is known. */
+  /** The current baseline, or undefined. */
   readonly baseline: number | undefined;
-  /** Of how many loads it is the median. */
+  /** The number of loads of which the baseline is the median. */
   readonly loads: number;
   readonly marks: readonly Mark[];
 }
 
-/** The vitals of a page that have loads, in the order of VITALS. */
+/** The curves of the vitals that have loads, in the order of VITALS. */
 export function curves(page: Page, alerts: readonly Alert[]): Curve[] {
   return VITALS.flatMap((vital) => {
     const loads = page.loads.filter((l) => l.values[vital.key] !== undefined);
@@ -98,14 +98,14 @@ export function curves(page: Page, alerts: readonly Alert[]): Curve[] {
   });
 }
 
-/** Times of which none is that of the one before, in ms: a line needs that. */
+/** Makes times strictly ascending, in ms, as a line chart needs. */
 function rising(times: readonly number[]): number[] {
   const out: number[] = [];
   for (const t of times) out.push(Math.max(t, (out.at(-1) ?? 0) + 1));
   return out;
 }
 
-/** The load that raised an alert, or -1. Several may have come at once. */
+/** The index of the load that raised an alert, or -1. Several may have the same time. */
 function loadOf(alert: Alert, times: readonly number[], values: readonly number[]): number {
   const exact = times.findLastIndex((t, i) => t === alert.time && values[i] === alert.context.value);
   return exact >= 0 ? exact : times.lastIndexOf(alert.time);
@@ -120,7 +120,7 @@ function isAbout(alert: Alert, page: Page, vital: Vital): boolean {
   );
 }
 
-/** A value as a person reads it. */
+/** Formats a value for people. */
 export function measured(value: number, vital: Vital): string {
   if (vital.unit === '') return line(value.toFixed(value < 1 ? 3 : 2));
   return value < 10_000 ? `${Math.round(value)} ms` : `${(value / 1000).toFixed(1)} s`;

@@ -1,15 +1,15 @@
-// The service's own HTTP API.
+// The HTTP API of the dashboard service.
 
 import { readAlert } from '../core/alert.ts';
 import type { Page, Request } from '../core/history.ts';
 import { list, number, object, token } from '../core/read.ts';
 import type { Bus } from '../core/source.ts';
 
-/** How long an answer may take, in ms. */
+/** The timeout of a request, in ms. */
 const PATIENCE = 15_000;
 const SIGN_IN = 'api/sign-in';
 
-/** An answer that says no, in words for people. status is 0 where there was none. */
+/** A failed request, with a message for people. status is 0 if there was no answer. */
 export class Refused extends Error {
   constructor(
     readonly status: number,
@@ -19,12 +19,12 @@ export class Refused extends Error {
   }
 }
 
-/** Asks a person for the token; undefined when they would not say. */
+/** Asks the person for the token; undefined if they cancel. */
 export type AskToken = (wrong: boolean) => Promise<string | undefined>;
 
-/** Who the service knows the person as changes; a cookie that no script reads proves it. */
+/** Receives changes of the sign-in, whose proof is a cookie that scripts can't read. */
 export interface Gate {
-  /** Looking needs a sign-in. */
+  /** Reading needs a sign-in. */
   locked(): void;
   signedIn(): void;
 }
@@ -44,7 +44,7 @@ export class Api {
     }
   }
 
-  /** Changes something. Where the service wants a sign-in for it a person is asked for the token. */
+  /** Sends a change. If the service requires a sign-in, the person is asked for the token. */
   async change(method: 'POST' | 'DELETE', path: string, body?: unknown): Promise<unknown> {
     try {
       return await send(method, path, body);
@@ -58,7 +58,7 @@ export class Api {
     }
   }
 
-  /** Signs in for 12 hours. False when that is not the token. */
+  /** Signs in for 12 hours. Returns false if the token is wrong. */
   async signIn(token: string): Promise<boolean> {
     try {
       await send('POST', SIGN_IN, { token });
@@ -107,10 +107,10 @@ async function send(method: string, path: string, body?: unknown): Promise<unkno
 export interface Session {
   readonly version: string;
   readonly bus: Bus | null;
-  /** Whether the service may ask and change things; why not. */
+  /** Whether actions are possible, and why not. */
   readonly desk: boolean;
   readonly deskReason: string;
-  /** Whether a person signed in here, and can sign out. */
+  /** Whether this browser is signed in. */
   readonly signedIn: boolean;
 }
 
@@ -127,7 +127,7 @@ export async function session(api: Api): Promise<Session> {
   };
 }
 
-/** Alerts as they are stored. */
+/** Reads stored alerts. */
 export async function alerts(api: Api, request: Request): Promise<Page> {
   const query = new URLSearchParams({ limit: String(request.limit) });
   if (request.before !== undefined) query.set('before', String(request.before));

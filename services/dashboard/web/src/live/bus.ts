@@ -1,6 +1,6 @@
-// The bus itself: a NATS connection over a websocket, with a credential that may
-// subscribe and nothing else. It is used once: when it is closed another is made,
-// perhaps to another address.
+// A NATS connection over a websocket, with a credential that may only subscribe.
+// It does not reconnect: after it closes, a new connection is made, perhaps to
+// another address.
 
 import type { MsgHdrs } from '@nats-io/nats-core';
 
@@ -12,16 +12,16 @@ export interface Heard {
   closed(): void;
 }
 
-/** Resolves once everything that is published is heard. */
+/** Resolves once the subscription is active. */
 export async function openBus(bus: Bus, heard: Heard): Promise<void> {
-  // Half of the script, and not needed for the first look.
+  // Loaded later: it is half of the script, and the first view does not need it.
   const { jwtAuthenticator, nkeyAuthenticator, wsconnect } = await import('@nats-io/nats-core');
   const seed = new TextEncoder().encode(bus.seed);
   const connection = await wsconnect({
     servers: bus.url,
     authenticator: bus.jwt === '' ? nkeyAuthenticator(seed) : jwtAuthenticator(bus.jwt, seed),
     name: 'tocsin dashboard page',
-    reconnect: false, // the bus may be back elsewhere: Source decides
+    reconnect: false, // the bus may have another address: Source decides
     timeout: 5000,
     pingInterval: 15_000,
     maxPingOut: 2,
@@ -30,15 +30,15 @@ export async function openBus(bus: Bus, heard: Heard): Promise<void> {
   const listen = (subject: string, hear: (seq: number, value: unknown) => void) => {
     connection.subscribe(subject, {
       callback: (error, message) => {
-        if (error !== null) return; // not allowed: what is missing is read from the service
-        // Another dashboard may have an answer of the bus sent here, which is not
-        // published where it was stored.
+        if (error !== null) return; // not allowed: the service has the missing alerts
+        // Another dashboard may direct an answer of the bus to this subject. It is
+        // not a republished message.
         if (message.subject !== `live.${message.headers?.get('Nats-Subject') ?? ''}`) return;
         let value: unknown;
         try {
           value = JSON.parse(message.string());
         } catch {
-          return; // no JSON, so no alert of ours
+          return; // not JSON, so not an alert
         }
         hear(sequence(message.headers), value);
       },
@@ -47,7 +47,7 @@ export async function openBus(bus: Bus, heard: Heard): Promise<void> {
   listen('live.alerts.>', heard.alert);
   listen('live.notices.>', heard.notice);
   try {
-    await connection.flush(); // from here on nothing is missed
+    await connection.flush(); // from here on, no alert is missed
   } catch (error) {
     void connection.close();
     throw error;
@@ -55,7 +55,7 @@ export async function openBus(bus: Bus, heard: Heard): Promise<void> {
   void connection.closed().then(() => heard.closed());
 }
 
-/** The place in the stream, as the server says it of what it republishes; 0 without. */
+/** The sequence that the server sets in a republished message, or 0. */
 function sequence(headers: MsgHdrs | undefined): number {
   const seq = Number(headers?.get('Nats-Sequence'));
   return Number.isSafeInteger(seq) ? seq : 0;

@@ -1,5 +1,5 @@
-// Owns the sockets and the clock: tells Source and History what happened, and
-// does what they say.
+// Owns the sockets and the clock: passes events to Source and History, and carries
+// out their effects.
 
 import { type Alert, readAlert } from '../core/alert.ts';
 import { History } from '../core/history.ts';
@@ -9,19 +9,19 @@ import { type Api, alerts, type Session, session } from './api.ts';
 import { openBus } from './bus.ts';
 import { type Connection, openStream } from './stream.ts';
 
-/** The pause between pages of history, so that the page stays quick to answer. */
-const BREATH = 25; // ms
-/** How long to wait after a page of history could not be had, in ms. */
+/** The pause between pages of history, so that the page stays responsive. */
+const PAGE_PAUSE = 25; // ms
+/** The pause after a failed page of history, in ms. */
 const AGAIN = [500, 1000, 2000, 5000];
 
 export interface Listener {
-  /** There are other alerts now; fresh are those that came just now. */
+  /** The alerts have changed; fresh are those that have just arrived. */
   alerts(fresh: readonly Alert[]): void;
   notice(notice: Notice): void;
   session(session: Session): void;
-  /** The way that alerts take, or since when there is none, may be another. */
+  /** The source of live alerts, or since when there is none, may have changed. */
   way(): void;
-  /** The bus came back with another stream: what was read from the old is gone. */
+  /** The stream was recreated: the alerts of the old one are gone. */
   anew(): void;
 }
 
@@ -107,7 +107,7 @@ export class Engine {
     this.read();
   }
 
-  /** Reads what is missing, a page at a time. */
+  /** Reads missing alerts, one page at a time. */
   private read(newest = false): void {
     if (newest) this.history.resync();
     if (this.reading) return;
@@ -122,10 +122,10 @@ export class Engine {
         const anew = this.history.epoch !== this.epoch;
         this.epoch = this.history.epoch;
         if (anew) this.listener.anew();
-        // What came while nothing was open is news as well, what was there before not.
+        // Alerts that arrived while nothing was open count as new, earlier ones do not.
         const fresh = anew || had === 0 ? [] : added.filter((alert) => alert.seq > had);
         this.listener.alerts(fresh);
-        this.readLater(BREATH);
+        this.readLater(PAGE_PAUSE);
       },
       () => this.readLater(AGAIN[Math.min(this.failures++, AGAIN.length - 1)] as number),
     );

@@ -1,5 +1,5 @@
-// The service's event stream. Like the bus it is used once: a browser's own way
-// of coming back knows no growing pauses.
+// The service's event stream. It does not use the reconnect of EventSource, which
+// has no growing pauses: after an error, a new stream is opened.
 
 export interface Connection {
   close(): void;
@@ -8,7 +8,7 @@ export interface Connection {
 export interface StreamHeard {
   open(): void;
   alert(seq: number, value: unknown): void;
-  /** The service left alerts out, because this page read too slowly. */
+  /** The service dropped alerts, because this page read too slowly. */
   dropped(): void;
   closed(): void;
 }
@@ -20,7 +20,7 @@ export function openStream(after: number, heard: StreamHeard): Connection {
     try {
       heard.alert(Number(event.lastEventId), JSON.parse(event.data as string));
     } catch {
-      // no JSON, so no alert of ours
+      // not JSON, so not an alert
     }
   };
   stream.addEventListener('dropped', () => heard.dropped());

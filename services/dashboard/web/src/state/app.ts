@@ -1,4 +1,4 @@
-// What the page knows, for its views to show.
+// The state of the page that its views show.
 
 import { batch, computed, effect, signal } from '@preact/signals';
 
@@ -23,10 +23,10 @@ import { settings } from './settings.ts';
 export const VIEWS = ['alerts', 'ci', 'charts', 'quiet', 'notices', 'services'] as const;
 export type View = (typeof VIEWS)[number];
 
-/** How often the page is drawn anew while alerts pour in, in ms. */
+/** The minimum interval of redraws while alerts arrive, in ms. */
 const REDRAW = 120;
 
-/** Whether looking needs a sign-in first. */
+/** Whether reading needs a sign-in. */
 export const locked = signal(false);
 
 export const api = new Api(askToken, {
@@ -39,7 +39,7 @@ export const api = new Api(askToken, {
   },
 });
 
-/** The time, each second. */
+/** The current time, updated each second. */
 export const now = signal(Date.now());
 export const view = signal<View>('alerts');
 export const filter = signal<Filter>(EVERYTHING);
@@ -47,17 +47,17 @@ export const filter = signal<Filter>(EVERYTHING);
 export const opened = signal('');
 export const session = signal<Session | undefined>(undefined);
 export const way = signal<{ way: 'websocket' | 'events' | 'none'; since: number }>({ way: 'none', since: 0 });
-/** Counts the changes of what the store holds. */
+/** Counts the changes of the store. */
 export const version = signal(0);
 /** Whether the newest alerts were read at least once. */
 export const ready = signal(false);
-/** What a screen reader is told. */
+/** The announcement for screen readers. */
 export const said = signal('');
-/** A short answer to what a person did. */
+/** A short message about the last action of the person. */
 export const toast = signal<{ text: string; bad: boolean } | undefined>(undefined);
-/** Whether the bus came back with another stream since the page opened. */
+/** Whether the stream was recreated since the page opened. */
 export const anew = signal(false);
-/** Whether the service became another version than the one that this page is of. */
+/** Whether the service now has another version than this page. */
 export const outdated = signal(false);
 
 export const quiet = new Watched<Quiet>(
@@ -79,7 +79,7 @@ const storedNotices = new Watched(
   30_000,
 );
 export const noticesError = computed(() => storedNotices.now.value.error);
-/** Notices that nobody has looked at. */
+/** The number of unread notices. */
 export const unread = signal(0);
 
 const announcer = new Announcer();
@@ -123,13 +123,13 @@ const engine = new Engine(api, {
   },
 });
 
-/** The alerts that the page holds. Who draws them is drawn anew when there are others. */
+/** The alerts of the page. A view that reads them is redrawn when they change. */
 export function store(): Store {
   version.value;
   return engine.history.store;
 }
 
-/** Those of a moment, while a person wants them to hold still. */
+/** The alerts at the time when the person paused the list, or undefined. */
 export const held = signal<{ readonly rows: readonly Row[]; readonly newest: number } | undefined>(undefined);
 export const paused = computed(() => held.value !== undefined);
 
@@ -143,7 +143,7 @@ const live = computed(() =>
   }),
 );
 export const rows = computed(() => held.value?.rows ?? live.value);
-/** How many alerts came while the list holds still. */
+/** The number of alerts that arrived while the list is paused. */
 export const waiting = computed(() => {
   const { all } = store();
   const from = held.value?.newest;
@@ -160,7 +160,7 @@ export function pause(on: boolean): void {
   held.value = on ? { rows: live.peek(), newest: engine.history.last } : undefined;
 }
 
-/** Changes what is looked for. A list that holds still starts again. */
+/** Changes the filter, and resumes a paused list. */
 export function look(change: Partial<Filter>): void {
   batch(() => {
     held.value = undefined;
@@ -168,7 +168,7 @@ export function look(change: Partial<Filter>): void {
   });
 }
 
-/** Whether who opened the alert is led to it: by key yes, by pointing not. */
+/** Whether the focus moves to the opened alert: after a key, not after a click. */
 export const lead = { now: false };
 
 export function open(id: string, led: boolean): void {
@@ -200,7 +200,7 @@ function follow(): void {
 
 let toastTimer = 0;
 
-/** Does what a person asked for, and says how it went. */
+/** Runs an action of the person, and shows its result. */
 export async function act(done: string, doing: () => Promise<void>): Promise<boolean> {
   let text = done;
   let bad = false;
@@ -253,7 +253,7 @@ export function start(): void {
   void begin();
 }
 
-/** Begins to read, unless a sign-in is needed: the page is loaded again after that. */
+/** Starts to read, unless a sign-in is needed, after which the page is reloaded. */
 async function begin(): Promise<void> {
   try {
     session.value = await askSession(api);
@@ -270,7 +270,7 @@ async function begin(): Promise<void> {
   storedNotices.watch();
 }
 
-/** Ends the sign-in, and what the page shows with it. */
+/** Ends the sign-in, and reloads the page without it. */
 export async function signOut(): Promise<void> {
   if (await act('', () => api.signOut())) location.reload();
 }

@@ -1,4 +1,4 @@
-// Which dialog is open.
+// The open dialog.
 
 import { signal } from '@preact/signals';
 
@@ -7,12 +7,12 @@ import type { Alert } from '../core/alert.ts';
 export type Dialog =
   | { readonly type: 'help' }
   | { readonly type: 'token'; readonly wrong: boolean; readonly done: (token: string | undefined) => void }
-  /** A new silence, with what it is offered for: an alert, or nothing in particular. */
+  /** A new silence, with the alert that it is offered for, if any. */
   | { readonly type: 'silence'; readonly about: Alert | undefined };
 
 export const dialog = signal<Dialog | undefined>(undefined);
 
-/** Asks a person for the token. One question at a time: who asks meanwhile gets the same answer. */
+/** Asks the person for the token. Concurrent calls share one dialog and its answer. */
 export function askToken(wrong: boolean): Promise<string | undefined> {
   pending ??= new Promise((resolve) => {
     dialog.value = {

@@ -1,11 +1,10 @@
-// The keys that do something by themselves. What moves within the list is the
-// list's own matter.
+// The single-key shortcuts. List.tsx handles the keys that move within the list.
 
 import { acknowledge, askSilence, filter, find, go, look, opened, pause, paused, VIEWS, view } from './app.ts';
 import { dialog } from './dialogs.ts';
 import { set, settings } from './settings.ts';
 
-/** As the help shows them. */
+/** The shortcuts as the help shows them. */
 export const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ['1 2 3 4 5 6', 'Alerts, CI, Charts, Quiet, Notices, Services'],
   ['j ↓', 'next alert'],
@@ -23,7 +22,7 @@ export const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ['?', 'this help'],
 ];
 
-/** The alert that has the focus in the list, or is open. */
+/** The alert with the focus in the list, or the open one. */
 export const target = { id: '' };
 
 function isTyping(element: EventTarget | null): boolean {
@@ -56,7 +55,7 @@ function press(key: string): boolean {
       return true;
     case '/':
       go('alerts');
-      // It is there once the view is drawn.
+      // It exists once the view is drawn.
       requestAnimationFrame(() => document.querySelector<HTMLInputElement>('#search')?.focus());
       return true;
   }
@@ -82,7 +81,7 @@ function press(key: string): boolean {
     case 'k':
     case 'ArrowDown':
     case 'ArrowUp': {
-      // From nowhere in particular into the list.
+      // Nothing has the focus: move it into the list.
       const row = document.querySelector<HTMLElement>('.rows [role=row][tabindex="0"]');
       if (row === null || row.contains(document.activeElement)) return false;
       row.focus();

@@ -1,13 +1,13 @@
-// Something that is read from the service again and again while somebody looks.
+// Data that is read from the service repeatedly while a view shows it.
 
 import { type ReadonlySignal, signal } from '@preact/signals';
 
 import type { Api } from '../live/api.ts';
 
 export interface Loaded<T> {
-  /** What was read last; undefined before the first answer. */
+  /** The last value; undefined before the first answer. */
   readonly value: T | undefined;
-  /** Why the last try gave nothing; empty when it did. */
+  /** The error of the last read; empty if it succeeded. */
   readonly error: string;
 }
 
@@ -21,7 +21,7 @@ export class Watched<T> {
     private readonly api: Api,
     private readonly path: string,
     private readonly read: (value: unknown) => T,
-    /** How often, in ms. */
+    /** The interval of reads, in ms. */
     private readonly every: number,
   ) {}
 
@@ -29,7 +29,7 @@ export class Watched<T> {
     return this.state;
   }
 
-  /** Reads now, and every so often until the answer is called. A tab that nobody sees waits. */
+  /** Reads now and at each interval, until the returned function is called. A hidden tab pauses. */
   watch(): () => void {
     if (this.watchers++ === 0) {
       void this.refresh();
@@ -50,10 +50,10 @@ export class Watched<T> {
     } catch (error) {
       next = { value: this.state.value.value, error: words(error) };
     }
-    if (turn === this.turn) this.state.value = next; // else a newer answer is on its way
+    if (turn === this.turn) this.state.value = next; // else a newer read is running
   }
 
-  /** Takes what the answer to a change says. */
+  /** Sets the value from the answer to a change. */
   put(value: T): void {
     this.turn++;
     this.state.value = { value, error: '' };

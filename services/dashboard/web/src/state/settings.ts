@@ -1,4 +1,4 @@
-// What a person set for this browser.
+// The settings of this browser.
 
 import { effect, signal } from '@preact/signals';
 
@@ -6,7 +6,7 @@ export type Theme = 'system' | 'light' | 'dark';
 
 interface Settings {
   readonly theme: Theme;
-  /** Whether single keys do something. */
+  /** Whether single-key shortcuts are on. */
   readonly keys: boolean;
   readonly group: boolean;
   /** The name of the span of the alert rate. */
@@ -26,7 +26,7 @@ function read(): Settings {
       span: typeof kept.span === 'string' ? kept.span : DEFAULTS.span,
     };
   } catch {
-    return DEFAULTS; // the browser keeps nothing, or somebody else wrote there
+    return DEFAULTS; // storage is off, or has another value
   }
 }
 
@@ -37,7 +37,7 @@ export function set(change: Partial<Settings>): void {
   try {
     localStorage.setItem(KEY, JSON.stringify(settings.value));
   } catch {
-    // it holds until the page is left
+    // the setting lasts until the page is closed
   }
 }
 

@@ -67,7 +67,7 @@ export function App() {
   );
 }
 
-/** A link could not: the address names the view. */
+/** A button and not a link, because the address has the view. */
 function skip(): void {
   document.getElementById('main')?.focus();
 }

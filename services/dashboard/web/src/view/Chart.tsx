@@ -1,4 +1,4 @@
-// Draws with uPlot, which is loaded when the first chart is shown.
+// A chart of uPlot, which is loaded with the first chart.
 
 import { useEffect, useRef } from 'preact/hooks';
 import type uPlot from 'uplot';
@@ -9,12 +9,12 @@ export type Colours = (name: string) => string;
 
 interface Props {
   readonly data: uPlot.AlignedData;
-  /** Options but width and height: asked for again when the colours or the plan change. */
+  /** Options without width and height; called again when the colours or the plan change. */
   readonly options: (colour: Colours, plot: typeof uPlot) => Omit<uPlot.Options, 'width' | 'height'>;
   /** Changes when the options do. */
   readonly plan: string;
   readonly height: number;
-  /** What the chart says, for who does not see it. */
+  /** The description of the chart for screen readers. */
   readonly label: string;
 }
 
@@ -50,7 +50,7 @@ export function Chart({ data, options, plan, label, height }: Props) {
       chart.current?.destroy();
       chart.current = undefined;
     };
-    // The colours are the style sheet's of the theme.
+    // The style sheet of the theme has the colours.
   }, [plan, height, dark]);
 
   useEffect(() => {
@@ -60,7 +60,7 @@ export function Chart({ data, options, plan, label, height }: Props) {
   return <div ref={box} class="chart" role="img" aria-label={label} style={{ height: `${height}px` }} />;
 }
 
-/** The colours of the style sheet, as the canvas understands them. */
+/** The colours of the style sheet, in the format of a canvas. */
 function colours(element: Element): Colours {
   const probe = document.createElement('span');
   return (name) => {

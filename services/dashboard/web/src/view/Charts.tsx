@@ -127,7 +127,7 @@ function VitalChart({ curve }: { curve: Curve }) {
   );
 }
 
-/** Loads and alerts in one, newest first. */
+/** Loads and alerts in one list, newest first. */
 function lined(curve: Curve) {
   const all = [
     ...curve.times.map((time, i) => ({ time, value: curve.values[i], mark: undefined })),
@@ -180,7 +180,7 @@ function lines(colour: Colours, curve: Curve): Omit<uPlot.Options, 'width' | 'he
   };
 }
 
-/** An alert is a line through the chart with its severity's shape on top. */
+/** Draws an alert as a vertical line with the shape of its severity on top. */
 function drawMarks(u: uPlot, curve: Curve, colour: Colours): void {
   const { ctx } = u;
   const ratio = devicePixelRatio;

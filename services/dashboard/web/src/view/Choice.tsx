@@ -1,4 +1,4 @@
-// Several of many, behind a button.
+// A button that opens a list of which several can be chosen.
 
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 
@@ -25,7 +25,7 @@ export function Choice({ name, options, chosen, onChange }: Props) {
     document.addEventListener('pointerdown', outside);
     return () => document.removeEventListener('pointerdown', outside);
   }, [open]);
-  // What was chosen is offered also when there is none of it now.
+  // Chosen values stay in the list even if no alert has them now.
   const all = [
     ...options,
     ...chosen.filter((c) => !options.some((o) => o.value === c)).map((value) => ({ value, label: value, n: 0 })),

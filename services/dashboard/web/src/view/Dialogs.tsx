@@ -28,7 +28,7 @@ function close(): void {
   else dialog.value = undefined;
 }
 
-/** A modal dialog: the browser keeps the focus in it, and gives it back. */
+/** A modal dialog. The browser keeps the focus in it, and restores the focus after it. */
 function Modal({ title, children }: { title: string; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
@@ -151,7 +151,7 @@ function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
     if (about === undefined) {
       for (const name of ['app', 'category', 'dedup_key']) if (field(name) !== '') what[name] = field(name);
     } else {
-      // As it came, not as it is shown.
+      // The original text, not the cleaned one.
       if (scope === 'key') what.dedup_key = about.key;
       if (scope !== 'category') what.app = about.app;
       if (scope === 'category' || scope === 'app-category') what.category = about.category;

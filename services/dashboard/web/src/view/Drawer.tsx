@@ -13,7 +13,7 @@ import { acknowledge, act, api, askSilence, lead, now, opened, quiet, session, s
 import { type Loaded, words } from '../state/loaded.ts';
 import { Age, categoryName, Name, Problem, SeverityName, Shape, Tag } from './bits.tsx';
 
-/** How many earlier alerts of the same key are listed, the newest. */
+/** The maximum number of earlier alerts of the same key. */
 const MAX_EARLIER = 20;
 
 export function Drawer({ alert }: { alert: Alert }) {
@@ -117,7 +117,7 @@ export function Drawer({ alert }: { alert: Alert }) {
   );
 }
 
-/** Whether the drawer lies over the list, as on a phone. */
+/** Whether the drawer covers the list, as on a phone. */
 function covers(): boolean {
   return matchMedia('(max-width: 1000px)').matches;
 }

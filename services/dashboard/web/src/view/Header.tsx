@@ -103,7 +103,7 @@ function Live() {
       </span>
     );
   }
-  // Not connected yet in the first moments of the page is no failure.
+  // While the page connects for the first time, it shows no failure.
   const starting = since === 0 || now.value - since < 1500;
   return (
     <span class={starting ? 'live' : 'live off'} role="status">

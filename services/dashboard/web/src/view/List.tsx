@@ -1,4 +1,4 @@
-// The list of alerts: a grid of which only what is seen is in the document.
+// The list of alerts: a grid of which only the visible rows are in the document.
 
 import {
   defaultRangeExtractor,
@@ -15,7 +15,7 @@ import { find, open, opened } from '../state/app.ts';
 import { target } from '../state/keys.ts';
 import { Age, categoryName, Name, SeverityName, Tag } from './bits.tsx';
 
-/** The heights of a line, in px: the style sheet has the same. */
+/** The heights of a row, in px, as in the style sheet. */
 const LINE = 28;
 const NARROW_LINE = 54;
 const narrow = matchMedia('(max-width: 760px)');
@@ -25,7 +25,7 @@ export function List({ rows }: { rows: readonly Row[] }) {
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   const height = useHeight();
   const [active, setActive] = useState('');
-  /** Where the active line is; -1 when it went. */
+  /** The index of the active row; -1 if it is gone. */
   let at = rows.findIndex((row) => row.key === active);
   const before = useRef({ at: 0, rows, focus: false });
   if (at < 0) at = Math.min(before.current.at, rows.length - 1);
@@ -38,7 +38,7 @@ export function List({ rows }: { rows: readonly Row[] }) {
     estimateSize: () => height,
     getItemKey: (index: number) => rows[index]?.key ?? index,
     overscan: 12,
-    // The line that has the focus stays in the document, wherever it is.
+    // The row with the focus stays in the document, even out of view.
     rangeExtractor: (range: Parameters<typeof defaultRangeExtractor>[0]) => {
       const seen = defaultRangeExtractor(range);
       return at < 0 || seen.includes(at) ? seen : [...seen, at].sort((a, b) => a - b);
@@ -54,7 +54,7 @@ export function List({ rows }: { rows: readonly Row[] }) {
   useLayoutEffect(() => virtual._willUpdate());
   useLayoutEffect(() => virtual.measure(), [virtual, height]);
 
-  // What a person reads stays where it is when lines come above it.
+  // The visible rows stay in place when rows are added above them.
   useLayoutEffect(() => {
     const list = scroller.current;
     const was = before.current.rows;
@@ -78,7 +78,7 @@ export function List({ rows }: { rows: readonly Row[] }) {
   });
 
   const shown = opened.value === '' ? undefined : find(opened.value);
-  // The open alert may have become one of several that its line stands for.
+  // The open alert may now be one of several in its row.
   const isOpen = ({ alert, alerts }: Row) =>
     shown !== undefined &&
     (alert.id === shown.id || (alerts > 1 && alert.app === shown.app && alert.key === shown.key));
@@ -166,7 +166,7 @@ function useHeight(): number {
   return is ? NARROW_LINE : LINE;
 }
 
-/** What the detail says that the title doesn't. */
+/** The part of the detail that the title does not have. */
 function more({ title, detail }: Row['alert']): string {
   return (detail.startsWith(title) ? detail.slice(title.length) : detail).slice(0, 200);
 }

@@ -1,4 +1,4 @@
-// How many alerts came when, as stacked bars: errors at the bottom.
+// The rate of alerts as stacked bars, with errors at the bottom.
 
 import { useMemo, useState } from 'preact/hooks';
 import type uPlot from 'uplot';
@@ -14,7 +14,7 @@ export function RateChart({ height, axes = false }: { height: number; axes?: boo
   const span = SPANS.find((s) => s.name === settings.value.span) ?? (SPANS[1] as Span);
   const [at, setAt] = useState<number | undefined>(undefined);
   const [table, setTable] = useState(false);
-  // Drawn anew when a bucket ends, or when there are other alerts.
+  // Redrawn when a bucket ends, or when the alerts change.
   const bucket = Math.floor(now.value / span.step);
   const wanted = filter.value;
   const changed = version.value;
@@ -132,7 +132,7 @@ function bars(
     legend: { show: false },
     padding: [4, 20, 0, axes ? 0 : 20],
     cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
-    // A bar stands to the right of its time.
+    // A bar is drawn to the right of its time.
     scales: {
       x: { time: true, range: (_u, min, max) => [min, max + span.step / 1000] },
       y: { range: (_u, _min, max) => [0, Math.max(4, max * 1.05)] },
@@ -164,7 +164,7 @@ function bars(
 
 const two = (n: number) => String(n).padStart(2, '0');
 
-/** Hours of 24, and the day where it begins. */
+/** 24-hour times, with the date at the beginning of a day. */
 export function hours(_u: uPlot, splits: number[]): string[] {
   return splits.map((s) => {
     const d = new Date(s * 1000);

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { api } from '../state/app.ts';
 import { words } from '../state/loaded.ts';
 
-/** What is shown in place of the page where looking needs the token. */
+/** Shown instead of the page if reading needs the token. */
 export function SignIn() {
   const input = useRef<HTMLInputElement>(null);
   const [error, setError] = useState('');

@@ -1,4 +1,4 @@
-// Small pieces that several views are made of.
+// Small components that several views use.
 
 import type { ComponentChildren, JSX } from 'preact';
 
@@ -18,7 +18,7 @@ const SHAPES: Record<Severity, JSX.Element> = {
   ),
 };
 
-/** The shape of a severity: it is told apart without its colour. */
+/** The shape of a severity, which is distinct without its colour. */
 export function Shape({ of }: { of: Severity }) {
   return (
     <svg class={`shape ${of}`} viewBox="0 0 16 16" width="12" height="12" aria-hidden="true">
@@ -36,7 +36,7 @@ export function SeverityName({ of }: { of: Severity }) {
   );
 }
 
-/** How long ago; the time itself for who points at it. */
+/** The age, with the time as a tooltip. */
 export function Age({ time }: { time: number }) {
   return (
     <time dateTime={new Date(time).toISOString()} title={full(time)}>
@@ -45,7 +45,7 @@ export function Age({ time }: { time: number }) {
   );
 }
 
-/** A name from outside, which is also sent back as it is. */
+/** A name from outside, which is also sent back unchanged. */
 export function Name({ of, empty = '' }: { of: string; empty?: string }) {
   return <bdi>{oneLine(of) || empty}</bdi>;
 }
@@ -54,7 +54,7 @@ export function Tag({ children, kind = '' }: { children: ComponentChildren; kind
   return <span class={`tag ${kind}`}>{children}</span>;
 }
 
-/** What is longer than the window: who has no mouse scrolls it too. */
+/** Content longer than the window, which the keyboard can scroll. */
 export function Scroll({ children }: { children: ComponentChildren }) {
   return (
     <div class="scroll" role="region" aria-label="Content" tabIndex={0}>
@@ -63,7 +63,7 @@ export function Scroll({ children }: { children: ComponentChildren }) {
   );
 }
 
-/** Where there is nothing: what that means, and what to do. */
+/** The explanation of an empty view, and what to do. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
@@ -73,7 +73,7 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-/** What could not be had, and why. */
+/** What could not be loaded, and why. */
 export function Problem({ of, why }: { of: string; why: string }) {
   if (why === '') return null;
   return (
