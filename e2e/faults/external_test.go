@@ -69,8 +69,8 @@ func TestExternalClusterWithRoles(t *testing.T) {
 		a := e2etest.Get(t, "http://"+intake+"/readyz")
 		return a.Status == 503 && strings.Contains(a.Body, "tocsin provision")
 	})
-	if code, _, stderr := e2etest.Tocsin(t, dir, as(bus.RoleIngest, "provision")...); code != 1 || !strings.Contains(stderr, "provisioner's") {
-		t.Errorf("provision with the intake's key: exit %d: %s, want 1 and \"provisioner's\" in it", code, stderr)
+	if code, _, stderr := e2etest.Tocsin(t, dir, as(bus.RoleIngest, "provision")...); code != 1 || !strings.Contains(stderr, "of the provisioner") {
+		t.Errorf("provision with the intake's key: exit %d: %s, want 1 and \"of the provisioner\" in it", code, stderr)
 	}
 	if code, stdout, stderr := e2etest.Tocsin(t, dir, as(bus.RoleProvisioner, "provision", "--partitions=4")...); code != 0 || !strings.Contains(stdout, "create it with 3 replicas") {
 		t.Fatalf("provision: exit %d: %s%s, want code 0 and \"create it with 3 replicas\" in stdout", code, stdout, stderr)

@@ -91,7 +91,7 @@ func TestEveryRoute(t *testing.T) {
 			}
 		}
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "http://127.0.0.1:7480/metrics", http.NoBody))
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://127.0.0.1:7480/metrics", http.NoBody))
 		if from.change != nil {
 			continue
 		}

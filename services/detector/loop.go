@@ -358,7 +358,7 @@ func (l *loop) finish(working context.Context) error {
 			l.p.log.Warn("alerts or state not stored in time; the next start repeats them", "alerts", l.raised-l.stored)
 		}
 		if working.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the next start repeats what was not stored
 		}
 	}
 	return nil

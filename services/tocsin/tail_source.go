@@ -82,7 +82,7 @@ func (s *tailSource) follow(ctx context.Context, conn *bus.Session, past chan<- 
 		return nil
 	})
 	if ctx.Err() != nil {
-		return nil // stopped
+		return nil //nolint:nilerr // stopped by its caller
 	}
 	return err
 }

@@ -75,7 +75,7 @@ func JSON(status int, value any) (Answer, error) {
 }
 
 // Refusal is an error that a request is answered with.
-type Refusal struct {
+type Refusal struct { //nolint:errname // refusal is the word for it everywhere
 	Status int
 	// Message is what is wrong and what is allowed, for people. Empty: the sender may not
 	// know.

@@ -114,7 +114,7 @@ func TestFrontRoutes(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"*", ""} { // OPTIONS * and CONNECT
-		r := httptest.NewRequest("OPTIONS", "http://127.0.0.1/", http.NoBody)
+		r := httptest.NewRequest(http.MethodOptions, "http://127.0.0.1/", http.NoBody)
 		r.RequestURI, r.URL.Path = "*", path
 		w := httptest.NewRecorder()
 		if front.ServeHTTP(w, r); w.Code != 404 {
@@ -158,7 +158,7 @@ func TestFrontHeaders(t *testing.T) {
 
 func TestFrontHooks(t *testing.T) {
 	cfg := testConfig()
-	cfg.CheckSite = func(r *http.Request, route *httpserve.Route) error {
+	cfg.CheckSite = func(_ *http.Request, route *httpserve.Route) error {
 		if route == nil {
 			return errors.New("unknown paths are closed")
 		}
@@ -259,7 +259,7 @@ func TestFrontDiscards(t *testing.T) {
 		{name: "waits", body: "12345", length: 5, expect: "100-continue", left: 5},
 	} {
 		body := strings.NewReader(c.body)
-		r := httptest.NewRequest("POST", "http://127.0.0.1/nothing", io.NopCloser(body))
+		r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/nothing", io.NopCloser(body))
 		r.ContentLength = c.length
 		if c.expect != "" {
 			r.Header.Set("Expect", c.expect)
@@ -282,7 +282,7 @@ func TestReadBody(t *testing.T) {
 		{name: "over it", body: strings.NewReader("123456"), refused: httpserve.BodyTooLarge(5, "")},
 		{name: "broken", body: io.MultiReader(strings.NewReader("12"), broken{}), refused: httpserve.BodyBroken(io.ErrUnexpectedEOF)},
 	} {
-		got, err := httpserve.ReadBody(httptest.NewRequest("POST", "/", c.body), 5)
+		got, err := httpserve.ReadBody(httptest.NewRequest(http.MethodPost, "/", c.body), 5)
 		if string(got) != c.want {
 			t.Errorf("%s: body %q, want %q", c.name, got, c.want)
 		}

@@ -157,7 +157,7 @@ func (g *generator) rest(app string, i, s int) {
 	case g.chance(0.002):
 		e := circuit([]string{"db", "mail"}[g.random.IntN(2)], []string{"open", "half_open", "closed"}[g.random.IntN(3)])
 		g.event(app, e.Events[0])
-	case g.chance(0.001):
+	case g.chance(1e-3):
 		g.event(app, telemetry.Event{Kind: telemetry.KindSecurity, Security: &telemetry.Security{Type: "csp", BlockedURL: fmt.Sprintf("https://evil%d.example", g.random.IntN(3))}})
 	case i == 0 && s%7000 == 3500: // a storm of different errors
 		for n := range 80 {

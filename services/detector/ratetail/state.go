@@ -18,7 +18,7 @@ const (
 
 // State has what is known.
 func (s *Small) State(st *snapshot.State) {
-	if s.core.fields(st); st.Reading() && s.state == expected {
+	if s.fields(st); st.Reading() && s.state == expected {
 		st.Fail("a schedule where there is none")
 	}
 }

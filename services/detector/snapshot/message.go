@@ -81,8 +81,9 @@ func Strings(s *State, number protowire.Number, list *[]string, most, size int) 
 	}
 	*list = (*list)[:0]
 	for s.find(number, protowire.BytesType) {
-		begin, end := 0, s.length()
-		begin, s.pos = s.pos, end
+		end := s.length()
+		begin := s.pos
+		s.pos = end
 		if len(*list) == most || end-begin > size {
 			s.Fail("field %d has more than %d values, or one of more than %d bytes", number, most, size)
 			return

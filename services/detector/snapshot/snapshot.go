@@ -250,18 +250,16 @@ func (s *State) Hash(number protowire.Number, v *uint64) {
 
 // Time is a field with a time in whole milliseconds and UTC. The zero time stays zero.
 func (s *State) Time(number protowire.Number, v *time.Time) {
-	ms := int64(0)
 	if !s.reading && !v.IsZero() {
-		ms = v.UnixMilli()
 		s.tag(number, protowire.VarintType)
-		s.buf = protowire.AppendVarint(s.buf, protowire.EncodeZigZag(ms))
+		s.buf = protowire.AppendVarint(s.buf, protowire.EncodeZigZag(v.UnixMilli()))
 	}
 	if !s.reading {
 		return
 	}
 	*v = time.Time{}
 	if s.find(number, protowire.VarintType) {
-		if ms = protowire.DecodeZigZag(s.varint()); s.err == nil {
+		if ms := protowire.DecodeZigZag(s.varint()); s.err == nil {
 			*v = time.UnixMilli(ms).UTC()
 		}
 	}
@@ -284,8 +282,9 @@ func (s *State) bytes(number protowire.Number, most int) []byte {
 	if !s.find(number, protowire.BytesType) {
 		return nil
 	}
-	begin, end := 0, s.length()
-	begin, s.pos = s.pos, end
+	end := s.length()
+	begin := s.pos
+	s.pos = end
 	if end-begin > most {
 		s.Fail("field %d has %d bytes, and at most %d are allowed", number, end-begin, most)
 		return nil

@@ -6,7 +6,7 @@ import "strings"
 const anID = ":id"
 
 // The limits between ids and names such as oauth2, i18n, utf8 and es2015. A run of letters
-// and digits is an id with so many
+// and digits is an id with so many of these.
 const (
 	pathHex     = 6  // hex digits, of which one is a number; letterHex when none is
 	shortHex    = 4  // hex digits that begin with a number, as 1a2b

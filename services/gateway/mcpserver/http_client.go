@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// HeaderClient, and the query parameter client, name the client whose inbox this
-	// is, as --client does on stdio.
+	// HeaderClient names the client whose inbox this is, as --client does on stdio. The
+	// query parameter client does the same.
 	HeaderClient = "Tocsin-Client"
 
 	// maxClients is how many clients are served at once. Past it the one that is idle

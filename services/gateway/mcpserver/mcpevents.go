@@ -133,7 +133,7 @@ func (s alertSource) Follow(ctx context.Context, after bus.Position, handle func
 func (s alertSource) arrival(m bus.Message) mcpevents.Arrival {
 	arrived := mcpevents.Arrival{Position: m.Position(), Time: m.Time}
 	var a alert.Alert
-	if json.Unmarshal(m.Data, &a) != nil || !s.server.history.Shows(a) { // what is no alert was logged when the inbox received it
+	if json.Unmarshal(m.Data, &a) != nil || !s.history.Shows(a) { // what is no alert was logged when the inbox received it
 		return arrived
 	}
 	a.Seq = m.Seq

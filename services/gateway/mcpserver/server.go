@@ -190,7 +190,7 @@ func (s *server) newMCP() *mcp.Server {
 func (s *server) start() {
 	ctx := s.life.Context()
 	who := presence.Identify("gateway", s.cfg.Version, s.log)
-	answerHealth := func(ctx context.Context, c *bus.Session) error {
+	answerHealth := func(ctx context.Context, c *bus.Session) error { //nolint:unparam // busclient.Client.Run wants it; no answer is no reason to end the session
 		if err := presence.Serve(ctx, c, who, s.health); err != nil {
 			s.log.Debug("cannot answer health queries", "error", err) // until the next connection
 		}

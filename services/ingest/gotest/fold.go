@@ -192,14 +192,14 @@ func (f *fold) unfinished(name string) {
 	if running := slices.Sorted(maps.Keys(p.tests)); len(running) > 0 {
 		text += ", at " + strings.Join(running[:min(len(running), 5)], ", ")
 		for _, test := range running {
-			if text := p.tests[test].text(); text != "" {
-				text += "\n" + text
+			if output := p.tests[test].text(); output != "" {
+				text += "\n" + output
 				break
 			}
 		}
 	}
-	if text := p.text(); text != "" {
-		text += "\n" + text
+	if output := p.text(); output != "" {
+		text += "\n" + output
 	}
 	f.out.Errors++
 	f.out.Fail(name, text)

@@ -91,8 +91,8 @@ func (f *fold) end() testrun.Outcome {
 	if !f.events {
 		f.out.Errors++
 		text := "no event of go test -json came: it did not start, or ran without -json"
-		if text := f.other.text(); text != "" {
-			text += "\n" + text
+		if output := f.other.text(); output != "" {
+			text += "\n" + output
 		}
 		f.out.Fail("go test", text)
 	}

@@ -37,7 +37,7 @@ func launch() error {
 		return fmt.Errorf("find the path of tocsin: %w", err)
 	}
 	services := filepath.Join(filepath.Dir(itself), quick.ServicesProgram)
-	err = syscall.Exec(services, os.Args, os.Environ())
+	err = syscall.Exec(services, os.Args, os.Environ()) //nolint:gosec // the program beside this one, with its own arguments
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is missing: copy it there from the release archive that tocsin came from, or run: go install github.com/tocsin-bus/tocsin/services/tocsin@latest", services)
 	}

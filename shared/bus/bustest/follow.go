@@ -11,7 +11,7 @@ import (
 func Follow(ctx context.Context, s *bus.Session, cfg bus.FollowConfig, handle func(bus.Message) error) error {
 	err := s.Follow(ctx, cfg, handle)
 	if ctx.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the test ended it
 	}
 	return err
 }
