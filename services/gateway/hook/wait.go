@@ -85,7 +85,7 @@ func (w *idleWait) run(ctx context.Context) (text string, err error) {
 	defer func() {
 		stop()
 		if !ended {
-			_ = <-followed // it ended because this one did
+			<-followed //nolint:errcheck // it ends because this one does
 		}
 	}()
 
