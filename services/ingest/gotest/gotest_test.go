@@ -122,6 +122,26 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestUnfinishedOutput checks that the failure of a run that broke off, or printed no JSON,
+// has its output.
+func TestUnfinishedOutput(t *testing.T) {
+	for name, c := range map[string]struct{ in, want string }{
+		"a test did not finish":    {in("start a -", "run a TestX", "output a TestX: waiting"), "did not finish, at TestX\nwaiting"},
+		"a package did not finish": {in("start a -", "output a -: listening"), "did not finish\nlistening"},
+		"no JSON":                  {"--- FAIL: TestX (0.00s)\nFAIL\n", "or ran without -json\n--- FAIL: TestX (0.00s)\nFAIL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := gotest.Read(strings.NewReader(c.in), nil)
+			if err != nil || len(o.Failures) != 1 {
+				t.Fatalf("got %d failures, error %v, want 1", len(o.Failures), err)
+			}
+			if got := o.Failures[0].Message; !strings.Contains(got, c.want) {
+				t.Errorf("got %q, want %q in it", got, c.want)
+			}
+		})
+	}
+}
+
 // TestLastLines: of much output the last lines are kept, and of a panic the
 // first.
 func TestLastLines(t *testing.T) {
