@@ -60,9 +60,9 @@ func TestMerge(t *testing.T) {
 		t.Error("alerts with different keys would merge")
 	}
 	raised := made("a", alert.Regression, alert.Error, 0)
-	end, told := raised, raised
-	end.Resolves, told.Resolved = "a", true
-	if raised.IsResolution() || raised.MergeKey() == end.MergeKey() || raised.MergeKey() == told.MergeKey() {
+	end, delivered := raised, raised
+	end.Resolves, delivered.Resolved = "a", true
+	if raised.IsResolution() || raised.MergeKey() == end.MergeKey() || raised.MergeKey() == delivered.MergeKey() {
 		t.Error("the end of a finding would merge with it")
 	}
 }
@@ -95,8 +95,8 @@ func TestDigestCorrelates(t *testing.T) {
 	a := func(id string, after time.Duration) alert.Alert { return made(id, alert.Anomaly, alert.Error, after) }
 	other := a("A", 0)
 	other.App = "checkout"
-	end, told := r("E", 0), a("T", 0)
-	end.Resolves, told.Resolved = "Q", true
+	end, resolved := r("E", 0), a("T", 0)
+	end.Resolves, resolved.Resolved = "Q", true
 	const s = time.Second
 	for _, c := range []struct {
 		name string
@@ -114,7 +114,7 @@ func TestDigestCorrelates(t *testing.T) {
 		{"of equals the first", []alert.Alert{r("R", 2*s), a("A", 0), a("B", 4*s)}, "B, Correlated: title R + title A"},
 		{"each only once", []alert.Alert{r("R", 0), a("A", s), r("Q", 4*s)}, "Correlated: title R + title A, Q"},
 		{"the end of a regression", []alert.Alert{end, a("A", 0)}, "A, E"},
-		{"an anomaly that is over", []alert.Alert{r("R", 0), told}, "T, R"},
+		{"an anomaly that is resolved", []alert.Alert{r("R", 0), resolved}, "T, R"},
 		{"two pairs", []alert.Alert{r("R", 0), r("Q", 4*s), a("A", 3*s), a("B", s)}, "Correlated: title Q + title A, Correlated: title R + title B"},
 	} {
 		if got := titles(alert.Digest(c.in)); got != c.want {

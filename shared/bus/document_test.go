@@ -15,7 +15,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// TestConflict: whoever writes a record that has changed in between is told so, on
+// TestConflict checks that writing a record that has changed in between is an error, on
 // a single server and on a cluster.
 func TestConflict(t *testing.T) {
 	for _, servers := range []int{1, 3} {

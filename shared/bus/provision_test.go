@@ -62,7 +62,7 @@ func serveRoles(t *testing.T) (as func(bus.Role) *bus.Session) {
 }
 
 // TestServicesOnAPreparedBus: with their own narrow roles they only look, and
-// where something is missing they are told at once what to do.
+// where something is missing the error names the fix.
 func TestServicesOnAPreparedBus(t *testing.T) {
 	as := serveRoles(t)
 	for _, role := range []bus.Role{bus.RoleIngest, bus.RoleDetector, bus.RoleGateway} {

@@ -169,7 +169,7 @@ func TestDashboardMayOnlyLook(t *testing.T) {
 	}
 }
 
-// TestDashboardHearsNotices: as they are told, by the live subject alone.
+// TestDashboardHearsNotices checks that a dashboard receives notices on the live subject only.
 func TestDashboardHearsNotices(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)

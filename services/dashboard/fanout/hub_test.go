@@ -336,7 +336,7 @@ func TestReaders(t *testing.T) {
 	})
 }
 
-// TestHub: the loop ends with its context, and whoever comes later is told so.
+// TestHub checks that the loop ends with its context, and that later readers get an error.
 func TestHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())

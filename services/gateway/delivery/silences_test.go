@@ -159,7 +159,7 @@ func TestSilenceProperties(t *testing.T) {
 				set.Silences, reasons[silence.Cause{Silence: added.ID}] = list, true
 				s.Apply(now, documentsOf(t, set, uint64(2*i+1))...)
 				for _, a := range before {
-					if _, pends := s.Inbox.Find(a.ID); !pends && a.Timestamp.Before(now.Truncate(time.Millisecond)) {
+					if _, pending := s.Inbox.Find(a.ID); !pending && a.Timestamp.Before(now.Truncate(time.Millisecond)) {
 						t.Fatalf("an alert that was pending before the silence is gone: %+v", a)
 					}
 				}
@@ -180,8 +180,8 @@ func TestSilenceProperties(t *testing.T) {
 				severity := rapid.SampledFrom(alert.Severities()).Draw(t, "severity")
 				a := l.raise(rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key"), app, severity, now, i)
 				set.Acks, _ = set.Acks.Apply(a)
-				if _, pends := s.Inbox.Find(a.ID); pends == suppressed(a) {
-					t.Fatalf("pending = %v and suppressed = %v: %+v", pends, suppressed(a), a)
+				if _, pending := s.Inbox.Find(a.ID); pending == suppressed(a) {
+					t.Fatalf("pending = %v and suppressed = %v: %+v", pending, suppressed(a), a)
 				}
 			}
 			var pending uint64
