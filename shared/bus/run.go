@@ -231,7 +231,7 @@ func (l *Link) Follow(ctx context.Context, cfg FollowConfig, handle func(Message
 		if err = s.follow(ctx, &cfg, handle); errors.Is(err, ErrStop) {
 			return nil
 		}
-		if ctx.Err() != nil || !errors.Is(err, ErrClosed) {
+		if !errors.Is(err, ErrClosed) {
 			return err
 		}
 	}
@@ -240,6 +240,9 @@ func (l *Link) Follow(ctx context.Context, cfg FollowConfig, handle func(Message
 // awaitOpen waits for a session that is not closed, or returns the cause of ctx.
 func (l *Link) awaitOpen(ctx context.Context) (*Session, error) {
 	for {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		l.mu.Lock()
 		s, replaced := l.session, l.replaced
 		l.mu.Unlock()
