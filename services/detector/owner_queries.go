@@ -12,9 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tocsin-bus/tocsin/services/detector/eventring"
-	"github.com/tocsin-bus/tocsin/services/detector/merge"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
-	"github.com/tocsin-bus/tocsin/services/detector/vitals"
+	"github.com/tocsin-bus/tocsin/services/detector/regression"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
@@ -164,7 +163,7 @@ func (p *partition) vitals(ctx context.Context, r query.VitalsRequest) (reply qu
 	if err != nil {
 		return reply, err
 	}
-	reply.Pages, reply.Truncated = vitals.Pages(r, loads, known)
+	reply.Pages, reply.Truncated = regression.GroupLoads(r, loads, known)
 	reply.Truncated = reply.Truncated || len(loads) == eventring.MaxLoads
 	err = p.ask(ctx, func(l *loop) {
 		for i := range reply.Pages {
@@ -183,16 +182,16 @@ func (p *partition) serveOwnerQueries(ctx context.Context) error {
 	defer inProgress.Wait()
 	for name, handle := range map[string]func(context.Context, []byte) (any, error){
 		nameEvents: ownerHandler(p.events, func(r query.EventsReply) (query.EventsReply, error) {
-			return merge.Events([]query.EventsReply{r}, query.MaxLimit)
+			return mergeEvents([]query.EventsReply{r}, query.MaxLimit)
 		}),
 		nameStatus: ownerHandler(p.status, nil),
 		nameNoise: ownerHandler(p.noise, func(r noiseReply) (noiseReply, error) {
-			merged, err := merge.Noise([]query.NoiseReply{r.NoiseReply})
+			merged, err := mergeNoise([]query.NoiseReply{r.NoiseReply})
 			r.NoiseReply = merged
 			return r, err
 		}),
 		nameVitals: ownerHandler(p.vitals, func(r query.VitalsReply) (query.VitalsReply, error) {
-			return merge.Vitals([]query.VitalsReply{r})
+			return mergeVitals([]query.VitalsReply{r})
 		}),
 	} {
 		sub, err := p.in.NC.Subscribe(ownerSubject(p.number, name), func(m *nats.Msg) {

@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nuid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/eventring"
-	"github.com/tocsin-bus/tocsin/services/detector/merge"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/presence"
@@ -138,7 +137,7 @@ func (s queryServer) events(ctx context.Context, data []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, err := merge.Events(replies, eventring.Limit(r))
+	reply, err := mergeEvents(replies, eventring.Limit(r))
 	reply.Part = part
 	return reply, err
 }
@@ -148,7 +147,7 @@ func (s queryServer) status(ctx context.Context, _ []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply := merge.Status(replies)
+	reply := mergeStatus(replies)
 	reply.Detector.Part = part
 	reply.Detector.Ready = reply.Detector.Ready && len(part.Unanswered) == 0
 	return reply, nil
@@ -163,7 +162,7 @@ func (s queryServer) vitals(ctx context.Context, data []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	reply, err := merge.Vitals(replies)
+	reply, err := mergeVitals(replies)
 	reply.Part = part
 	return reply, err
 }
@@ -195,7 +194,7 @@ func (s queryServer) noise(ctx context.Context, data []byte) (any, error) {
 	for i := range replies {
 		lists[i] = replies[i].NoiseReply
 	}
-	reply, err := merge.Noise(lists)
+	reply, err := mergeNoise(lists)
 	reply.Part = part
 	return reply, err
 }

@@ -225,17 +225,6 @@ func (w *page) baselines(name string) (all []Baseline) {
 	return all
 }
 
-// Values returns the vitals of a load, by the names of their fields.
-func Values(vitals *telemetry.Vitals) map[string]float64 {
-	values := map[string]float64{}
-	for i := range metrics {
-		if v := metrics[i].of(vitals); v != nil {
-			values[metrics[i].key] = *v
-		}
-	}
-	return values
-}
-
 // all iterates over the metrics that were seen.
 func (w *page) all() iter.Seq2[int, *window] {
 	return func(yield func(int, *window) bool) {

@@ -1,6 +1,4 @@
-// Package merge merges the answers of several partitions to one query into one answer. The
-// answers are in the order of the partitions.
-package merge
+package detector
 
 import (
 	"cmp"
@@ -9,16 +7,19 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
-	"github.com/tocsin-bus/tocsin/services/detector/vitals"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// Events returns the newest of all events, at most limit, and as many as fit into a reply.
-// Those left out for lack of room count as older. Positions, where events have them, decide
-// which is newer.
-func Events(replies []query.EventsReply, limit int) (all query.EventsReply, err error) {
+// The functions below merge the answers of several partitions to one query. The answers
+// are in the order of the partitions.
+
+// mergeEvents returns the newest of all events, at most limit, and as many as fit into a
+// reply. Those left out for lack of room count as older. Events are ordered by position,
+// or by time where they have none.
+func mergeEvents(replies []query.EventsReply, limit int) (all query.EventsReply, err error) {
 	all.Events = []query.StoredEvent{}
 	for _, r := range replies {
 		all.Events = append(all.Events, r.Events...)
@@ -31,7 +32,7 @@ func Events(replies []query.EventsReply, limit int) (all query.EventsReply, err 
 		})
 	}
 	found := len(all.Events)
-	fits, cut, err := fit(all.Events[:min(limit, found)])
+	fits, cut, err := fitReply(all.Events[:min(limit, found)])
 	all.Events, all.Truncated = fits, all.Truncated || cut
 	if slices.ContainsFunc(fits, func(e query.StoredEvent) bool { return e.Position != query.EventPosition{} }) {
 		all.Older += found - len(fits)
@@ -39,9 +40,9 @@ func Events(replies []query.EventsReply, limit int) (all query.EventsReply, err 
 	return all, err
 }
 
-// Status joins the apps, by name, and adds up what is still to be read and what was lost.
-// It is ready when all are. Equal rules are listed once.
-func Status(replies []query.StatusReply) query.StatusReply {
+// mergeStatus lists all apps by name, and adds up the backlogs and the lost messages. The
+// detector is ready when all partitions are. Equal rules are listed once.
+func mergeStatus(replies []query.StatusReply) query.StatusReply {
 	all := query.StatusReply{Apps: []query.AppStatus{}, Detector: query.DetectorStatus{Ready: true}}
 	for _, r := range replies {
 		all.Apps = append(all.Apps, r.Apps...)
@@ -49,9 +50,9 @@ func Status(replies []query.StatusReply) query.StatusReply {
 		all.Detector.Behind += r.Detector.Behind
 		all.Detector.Lost += r.Detector.Lost
 		all.Detector.AppsNotTracked += r.Detector.AppsNotTracked
-		for _, by := range r.Detector.Rules {
-			if !slices.Contains(all.Detector.Rules, by) {
-				all.Detector.Rules = append(all.Detector.Rules, by)
+		for _, rule := range r.Detector.Rules {
+			if !slices.Contains(all.Detector.Rules, rule) {
+				all.Detector.Rules = append(all.Detector.Rules, rule)
 			}
 		}
 	}
@@ -59,9 +60,10 @@ func Status(replies []query.StatusReply) query.StatusReply {
 	return all
 }
 
-// Noise joins the rules. Those added by hand are the same in all partitions: each is listed
-// once, with what all partitions hid, before the others, which follow by app and pattern.
-func Noise(replies []query.NoiseReply) (all query.NoiseReply, err error) {
+// mergeNoise lists all noise rules. Every partition has the rules that were added by hand:
+// they come first, each once with the counts of all partitions. The rules found by the
+// detector follow, by app and pattern.
+func mergeNoise(replies []query.NoiseReply) (all query.NoiseReply, err error) {
 	all.Rules = []query.NoiseRule{}
 	manual := map[string]int{}
 	var found []query.NoiseRule
@@ -77,7 +79,7 @@ func Noise(replies []query.NoiseReply) (all query.NoiseReply, err error) {
 				continue
 			}
 			if i, ok := manual[rule.ID]; ok {
-				join(&all.Rules[i], rule)
+				addCounts(&all.Rules[i], rule)
 				continue
 			}
 			manual[rule.ID] = len(all.Rules)
@@ -91,44 +93,44 @@ func Noise(replies []query.NoiseReply) (all query.NoiseReply, err error) {
 		slices.SortStableFunc(all.Removed, func(a, b query.RemovedRule) int { return strings.Compare(a.App, b.App) })
 	}
 	all.Removed = all.Removed[:min(query.MaxRemoved, len(all.Removed))]
-	fits, cut, err := fit(append(all.Rules, found...))
+	fits, cut, err := fitReply(append(all.Rules, found...))
 	all.Rules, all.Truncated = fits, all.Truncated || cut
 	return all, err
 }
 
-// join adds the counts of another partition to a rule that was added by hand. The partition
-// where it matched last has the newest examples.
-func join(r *query.NoiseRule, o query.NoiseRule) {
-	r.Hidden += o.Hidden
-	r.HiddenLast10Min += o.HiddenLast10Min
-	r.AlertsHeld += o.AlertsHeld
-	if len(o.ByLevel) > 0 {
-		levels := maps.Clone(o.ByLevel)
+// addCounts adds the counts of another partition to a rule that was added by hand. The
+// examples are those of the partition where it matched last.
+func addCounts(r *query.NoiseRule, other query.NoiseRule) {
+	r.Hidden += other.Hidden
+	r.HiddenLast10Min += other.HiddenLast10Min
+	r.AlertsHeld += other.AlertsHeld
+	if len(other.ByLevel) > 0 {
+		levels := maps.Clone(other.ByLevel)
 		for level, n := range r.ByLevel {
 			levels[level] += n
 		}
 		r.ByLevel = levels
 	}
-	if len(o.Examples) > 0 && (len(r.Examples) == 0 || o.LastSeen.After(r.LastSeen)) {
-		r.Examples = o.Examples
+	if len(other.Examples) > 0 && (len(r.Examples) == 0 || other.LastSeen.After(r.LastSeen)) {
+		r.Examples = other.Examples
 	}
-	if o.LastSeen.After(r.LastSeen) {
-		r.LastSeen = o.LastSeen
+	if other.LastSeen.After(r.LastSeen) {
+		r.LastSeen = other.LastSeen
 	}
-	if r.Since.IsZero() || !o.Since.IsZero() && o.Since.Before(r.Since) {
-		r.Since = o.Since
+	if r.Since.IsZero() || !other.Since.IsZero() && other.Since.Before(r.Since) {
+		r.Since = other.Since
 	}
 }
 
-// Vitals joins the pages, the one loaded last first. As long as they don't fit into a
-// reply, the older half of each page's loads is left out.
-func Vitals(replies []query.VitalsReply) (all query.VitalsReply, err error) {
+// mergeVitals lists all pages, the one loaded last first. While they don't fit into a
+// reply, it drops the older half of each page's loads.
+func mergeVitals(replies []query.VitalsReply) (all query.VitalsReply, err error) {
 	all.Pages = []query.PageVitals{}
 	for _, r := range replies {
 		all.Pages = append(all.Pages, r.Pages...)
 		all.Truncated = all.Truncated || r.Truncated
 	}
-	slices.SortStableFunc(all.Pages, func(a, b query.PageVitals) int { return vitals.Last(b).Compare(vitals.Last(a)) })
+	slices.SortStableFunc(all.Pages, func(a, b query.PageVitals) int { return lastLoad(b).Compare(lastLoad(a)) })
 	if len(all.Pages) > query.MaxVitalsPages {
 		all.Pages, all.Truncated = all.Pages[:query.MaxVitalsPages], true
 	}
@@ -147,14 +149,22 @@ func Vitals(replies []query.VitalsReply) (all query.VitalsReply, err error) {
 			p.Loads = p.Loads[(len(p.Loads)+1)/2:]
 			most = max(most, len(p.Loads))
 		}
-		if most == 0 { // names alone are that long
+		if most == 0 { // the names alone are too long
 			all.Pages = all.Pages[:len(all.Pages)/2]
 		}
 	}
 }
 
-// fit leaves out the end of a list where the reply would be too large.
-func fit[T any](list []T) (fits []T, truncated bool, err error) {
+// lastLoad returns when a page was loaded last, or the zero time if no load is known.
+func lastLoad(p query.PageVitals) time.Time {
+	if len(p.Loads) == 0 {
+		return time.Time{}
+	}
+	return p.Loads[len(p.Loads)-1].Received
+}
+
+// fitReply drops the end of a list that is too long for a reply.
+func fitReply[T any](list []T) (fits []T, truncated bool, err error) {
 	size := 0
 	for i := range list {
 		data, err := json.Marshal(list[i])
