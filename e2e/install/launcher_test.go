@@ -80,7 +80,7 @@ func TestLauncher(t *testing.T) {
 	}
 }
 
-// TestLauncherAlone expects a launcher without tocsin-services to say what is missing.
+// TestLauncherAlone expects a launcher without tocsin-services to name what is missing.
 func TestLauncherAlone(t *testing.T) {
 	t.Parallel()
 	launcher, d := installed(t, false), newAccount(t)

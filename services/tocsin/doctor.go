@@ -88,7 +88,7 @@ func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
 		say.finding("WARN", f)
 	}
 	if say.err == nil && failures > 0 {
-		return fmt.Errorf("%d of %d checks failed: the lines that begin with FAIL say what to do", failures, len(d.findings))
+		return fmt.Errorf("%d of %d checks failed: each FAIL line is followed by its fix", failures, len(d.findings))
 	}
 	return say.err
 }

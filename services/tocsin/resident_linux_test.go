@@ -62,7 +62,7 @@ func residentFile(t *testing.T) int {
 	_, rest, _ := strings.Cut(string(status), "RssFile:")
 	n, err := strconv.Atoi(strings.Fields(rest + " none")[0])
 	if err != nil {
-		t.Skip("the kernel does not say what of a process is of files")
+		t.Skip("this kernel does not report RssFile")
 	}
 	return n
 }

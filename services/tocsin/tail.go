@@ -105,7 +105,7 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 const awaitTick = 20 * time.Millisecond
 
 // awaitBus waits until the bus is connected, ctx ends, or the reason is known why it can't
-// be reached. Its error says what to do.
+// be reached. Its error names the fix.
 func awaitBus(ctx context.Context, conn *bus.Session) error {
 	tick := time.NewTicker(awaitTick)
 	defer tick.Stop()

@@ -138,8 +138,8 @@ func TestRankOrdersSeverities(t *testing.T) {
 	}
 }
 
-// FuzzUnmarshalJSON checks that whatever is read can be written, and that the
-// written form is read as the same.
+// FuzzUnmarshalJSON checks that each alert that can be read can be written, and that the
+// written form is read as the same alert.
 func FuzzUnmarshalJSON(f *testing.F) {
 	wire, err := full().MarshalJSON()
 	if err != nil {

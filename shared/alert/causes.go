@@ -63,8 +63,8 @@ func (c *Causes) Digest(pending []Pending) []Pending { return c.Group(correlate(
 //  1. The most severe first; of equal severity the newest.
 //  2. Of equal severity, alerts with one cause stand together, in the place of the first
 //     of them, and the cause stands first.
-//  3. A CI result and all its symptoms, whatever their severity, stand together in the
-//     place of the most severe of them.
+//  3. A CI result and all its symptoms, of any severity, stand together in the place of
+//     the most severe of them.
 //
 // For example, an error E, its cause N (an error as well), and a slow page R with the same
 // cause (a warning) are shown as N, E, R. Titles and details are truncated to MaxTitle and

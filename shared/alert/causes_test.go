@@ -322,7 +322,7 @@ func sorted(alerts []alert.Alert) []alert.Alert {
 	return alert.Alerts(new(alert.Causes).Group(pending))
 }
 
-// drawn returns any alerts that could be pending, many of which share a name.
+// drawn returns random pending alerts. Many share a name.
 func drawn(t *rapid.T) []alert.Alert {
 	alerts := make([]alert.Alert, rapid.IntRange(0, 30).Draw(t, "alerts"))
 	for i := range alerts {

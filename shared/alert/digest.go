@@ -92,7 +92,7 @@ type pair struct {
 // correlate joins pairs: a regression and an anomaly of one app within CorrelationWindow
 // become one alert, in the place of the regression. An alert is joined at most once; the
 // pair closest in time has precedence, of equal ones the first. Resolutions are not joined.
-// It takes time in the product of regressions and anomalies, of which an inbox holds few.
+// It takes time in the product of regressions and anomalies; an inbox holds few of both.
 func correlate(alerts []Pending) []Pending {
 	pairs := pairsOf(alerts)
 	if len(pairs) == 0 {

@@ -105,37 +105,37 @@ func TestDeploys(t *testing.T) {
 		{"v1.2", "web@v1.2.3", false},
 	} {
 		if got := isCommitOf(tt.commit, tt.release); got != tt.want {
-			t.Errorf("%s of %s: %v", tt.release, tt.commit, got)
+			t.Errorf("isCommitOf(%q, %q) = %t, want %t", tt.commit, tt.release, got, tt.want)
 		}
 	}
 }
 
-// FuzzQuoted: whatever a text says, what is found in it is in it, is a path, and
-// is within its bounds; and a path without an id is one of itself.
+// FuzzQuoted checks that each path found in a text is part of that text, is a path, and
+// stays within the bounds, and that a path without an id matches itself as a template.
 func FuzzQuoted(f *testing.F) {
 	f.Add("POST http://a.example:80/api/cart?x, then '/b'.")
 	f.Add("//// :// /\x00 \xff/\xff")
 	f.Fuzz(func(t *testing.T, text string) {
 		paths := mentionedPaths(nil, text)
 		if len(paths) > maxPaths {
-			t.Fatalf("%d paths", len(paths))
+			t.Fatalf("%d paths, want at most %d", len(paths), maxPaths)
 		}
 		for i, path := range paths {
 			if len(path) < 2 || len(path) > maxPath || path[0] != '/' || !strings.Contains(text, path) || indexClass(path, 0, afterPath) < len(path) {
-				t.Errorf("%q", path)
+				t.Errorf("found %q in %q, want a path of 2 to %d bytes that is in the text", path, text, maxPath)
 			}
 			if slices.Contains(paths[:i], path) {
-				t.Errorf("%q twice", path)
+				t.Errorf("%q is found twice, want once", path)
 			}
 			if !strings.Contains(path, idPattern) && !matchesTemplate(path, path) {
-				t.Errorf("%q is not one of itself", path)
+				t.Errorf("matchesTemplate(%q, %[1]q) = false, want true", path)
 			}
 		}
 	})
 }
 
-// FuzzIsOf: what comes of a template by putting something in the place of its ids
-// is one of it.
+// FuzzIsOf checks that a template whose ids are replaced by a text gives a path that
+// matches the template.
 func FuzzIsOf(f *testing.F) {
 	f.Add("/users/:id/app-:id.js", "42")
 	f.Add("/:id:id/x", "/")
@@ -145,7 +145,7 @@ func FuzzIsOf(f *testing.F) {
 			return
 		}
 		if path := strings.ReplaceAll(template, idPattern, id); !matchesTemplate(path, template) {
-			t.Errorf("%q is not one of %q", path, template)
+			t.Errorf("matchesTemplate(%q, %q) = false, want true", path, template)
 		}
 	})
 }

@@ -49,7 +49,7 @@ func (s Storm) Fill(a Alert) Alert {
 	}
 	a.Source = SourceStorm
 	a.Title = fmt.Sprintf("%d more different alerts", total)
-	a.Detail = "Held back in a storm: " + strings.Join(parts, ", ") + ". For example: " + strings.Join(s.Examples, "; ")
+	a.Detail = "Combined during a storm of alerts: " + strings.Join(parts, ", ") + ". For example: " + strings.Join(s.Examples, "; ")
 	a.Context = map[string]any{categoriesKey: categories, examplesKey: examples}
 	return a
 }

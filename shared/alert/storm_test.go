@@ -44,7 +44,7 @@ func TestMergeStorms(t *testing.T) {
 		want := wired(t, alert.Alert{
 			ID: "s", App: "web", Severity: alert.Error, Category: alert.NetworkErrors, Source: alert.SourceStorm, DedupKey: "storm:web",
 			Title: "146 more different alerts", Timestamp: at.Add(10 * time.Second), Count: 151,
-			Detail:  "Held back in a storm: 3 errors, 140 network_errors, 3 security. For example: a; b; c; d; e",
+			Detail:  "Combined during a storm of alerts: 3 errors, 140 network_errors, 3 security. For example: a; b; c; d; e",
 			Context: map[string]any{"categories": map[string]any{"errors": 3, "network_errors": 140, "security": 3}, "examples": []any{"a", "b", "c", "d", "e"}},
 		})
 		if !reflect.DeepEqual(got, want) {

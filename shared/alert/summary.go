@@ -10,7 +10,7 @@ import (
 const summaryThreshold = 3
 
 // Summary counts alerts by category in one line, such as
-// "4 alerts: 1 regression, 1 anomaly, 2 ci". Each alert counts as one, whatever its Count.
+// "4 alerts: 1 regression, 1 anomaly, 2 ci". Each alert counts as one, also with a higher Count.
 // Categories are in the order of [Categories], unknown ones after them by name.
 func Summary(alerts []Alert) string {
 	counts := make(map[Category]int)

@@ -25,7 +25,7 @@ var failureLimits = [...]int{2000, 500, 80}
 
 // Encode writes a result as JSON of at most MaxEncoded bytes, and returns it as
 // it was written. Where it is too large, the texts of its failures are truncated in
-// place; then the last failures are left out, and the summary says how many.
+// place; then the last failures are left out, and the summary counts them.
 // Secrets must be masked before: a truncated secret is not recognized.
 func Encode(r Result) ([]byte, Result, error) {
 	summary, all := r.Summary, len(r.Failures)

@@ -28,7 +28,7 @@ func TestNewest(t *testing.T) {
 		"names alike in a subject":         {"テスト:failure ビルド:failure", "テスト:failure ビルド:failure", ""},
 		"ten":                              {"a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error", "a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error", ""},
 		"twelve":                           {"a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error k:error l:error", "c:error d:error e:error f:error g:error h:error i:error j:error k:error l:error", "a:error b:error"},
-		"an update pushes nobody out":      {"a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error j:error", "a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error", "j:error"},
+		"an update pushes no other out":    {"a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error j:error", "a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error", "j:error"},
 		"the update of one that is oldest": {"a:error b:error c:error d:error e:error f:error g:error h:error i:error j:error a:error", "b:error c:error d:error e:error f:error g:error h:error i:error j:error a:error", "a:error"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -43,8 +43,8 @@ func TestNewest(t *testing.T) {
 	}
 }
 
-// TestNewestOfAPart is what lets several writers delete what is outdated while
-// others write: whoever sees less than all deletes nothing that all would keep.
+// TestNewestOfAPart checks that a writer that sees only some of the results deletes none
+// that would be kept with all of them. Several writers can then delete while others write.
 func TestNewestOfAPart(t *testing.T) {
 	type entry struct {
 		at int

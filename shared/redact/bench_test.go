@@ -64,7 +64,7 @@ var hostile = []string{
 }
 
 // The time that a text costs must grow with its length only: the bytes come
-// from pages that nobody trusts. Compare the ns/B of one name.
+// from untrusted pages. Compare the ns/B of one name.
 func BenchmarkHostile(b *testing.B) {
 	e := redact.New()
 	for _, piece := range hostile {

@@ -51,8 +51,8 @@ func card(c cursor) hit {
 	return hit{from: c.pos, to: to, text: quote + c.mask + quote}
 }
 
-// printed reports whether cards have a gap after a group of that many digits, the last of which is
-// the n-th: 4 4 4 4, 4 6 5 and 4 6 4.
+// printed reports whether cards have a gap after a group of that many digits that ends with the
+// n-th digit: 4 4 4 4, 4 6 5 and 4 6 4.
 func printed(group, n int) bool {
 	return group == 4 && n%4 == 0 || group == 6 && n == 10
 }

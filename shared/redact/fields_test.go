@@ -139,8 +139,8 @@ func TestCountsOfSecrets(t *testing.T) {
 	}
 }
 
-// A character that nobody sees doesn't hide a token nor a name, and stays where
-// it is part of a word or an emoji.
+// An invisible character hides neither a token nor a name, and stays where it is part of a
+// word or an emoji.
 func TestInvisibleCharacters(t *testing.T) {
 	t.Parallel()
 	e := redact.New()

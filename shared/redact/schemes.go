@@ -232,10 +232,10 @@ loop:
 	return hit{from: from, to: at, text: c.mask}
 }
 
-// farAt returns the position of the @ that ends a password with characters in it that end an
-// authority, the first of which is at stop. It returns 0 where the text before stop is no user and
-// beginning of a password, or no host follows. at is the last @ before stop, or negative. Where
-// there is no @, retry is where the rule is worth trying again.
+// farAt returns the position of the @ that ends a password that contains characters that would
+// end an authority; stop is the first of these. It returns 0 where the text before stop is not a
+// user and the beginning of a password, or no host follows. at is the last @ before stop, or
+// negative. Where there is no @, retry is where the rule is worth trying again.
 func (c cursor) farAt(from, colon, at, stop int) (far, retry int) {
 	const longest, longestPort = 512, 5
 	s := c.text

@@ -224,8 +224,8 @@ func sendgrid(c cursor) hit {
 	return hit{from: c.pos, to: to, text: c.mask}
 }
 
-// jwt matches base64url parts joined by dots, the first of which is the JSON of a header. Two parts
-// are enough when the second is JSON as well: the signature may be truncated.
+// jwt matches base64url parts joined by dots. The first part is the JSON of a header. Two parts are
+// enough when the second is JSON as well: the signature may be truncated.
 func jwt(c cursor) hit {
 	const shortest = 8
 	first := runEnd(c.text, c.pos, classToken)

@@ -324,8 +324,8 @@ func startsLine(s string, i int) bool {
 	return i == 0 || isQuote(s[i-1]) || s[i-1] == ':' || s[i-1] == '\n' || s[i-1] == '\r' || s[i-1] == 'n' && byteAt(s, i-2) == '\\'
 }
 
-// wordsEnd returns where a value of several words ends, the first of which ends at i: with the line,
-// or before a comment or another name and its value.
+// wordsEnd returns where a value of several words ends: with the line, or before a comment or
+// another name and its value. The first word ends at i.
 func wordsEnd(s string, i int) int {
 	for byteAt(s, i) == ' ' {
 		from := skipSpace(s, i, false)

@@ -121,8 +121,8 @@ func hidden(r rune) bool {
 	return false
 }
 
-// Cut truncates text to limit characters, the last of which is then an ellipsis. It never cuts
-// through a character.
+// Cut truncates text to limit characters, including an ellipsis at its end. It never cuts through a
+// character.
 func Cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text

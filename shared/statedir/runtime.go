@@ -132,8 +132,8 @@ func (d Dir) holder() int {
 }
 
 // Running returns what runs on the directory. The error is [ErrNotRunning] when no process holds
-// the lock, whatever a dead one left in runtime.json, and an *[UnannouncedError], which is an
-// ErrNotRunning too, while the holder has announced nothing. Other errors say what to do.
+// the lock, also where a dead one left a runtime.json. It is an *[UnannouncedError], which wraps
+// ErrNotRunning, while the holder has announced nothing. Other errors name the fix.
 func (d Dir) Running() (Runtime, error) {
 	r, readErr := d.readRuntime()
 	locked, err := d.isLocked()

@@ -56,7 +56,7 @@ func At(path string) Dir { return Dir{path: path} }
 // version, writable, and not exposed to other users.
 //
 // The error wraps [ErrVersion] for another layout and [ErrExposed] for a directory that other
-// users could change. Every error says what to do.
+// users could change. Every error names the fix.
 func Open(path string) (Dir, error) {
 	if err := os.MkdirAll(path, dirMode); err != nil {
 		return Dir{}, fmt.Errorf("create state directory: %w: choose another with TOCSIN_STATE_DIR", err)

@@ -246,8 +246,8 @@ func TestAnAnnouncementThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestALostAnnouncementIsRestored: whatever was done to the file, the holder writes it
-// again, and meanwhile nobody is sent to start another bus.
+// TestALostAnnouncementIsRestored checks that the holder writes the file again after any
+// damage, and that meanwhile no error advises to start another bus.
 func TestALostAnnouncementIsRestored(t *testing.T) {
 	d := open(t)
 	lock, err := d.Lock()
@@ -289,7 +289,7 @@ func TestALostAnnouncementIsRestored(t *testing.T) {
 		}
 	}
 
-	// A directory that was removed and made again belongs to whoever holds it now.
+	// A directory that was removed and created again belongs to the new holder of the lock.
 	if err := os.RemoveAll(d.Path()); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "overwrite the golden files")
 
 func TestDecode(t *testing.T) {
 	const line = `{"kind":"log","log":{"level":"info","message":"hi"}}`
@@ -108,8 +108,8 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestRelease: only a text is one. Whatever else stands under the name is an
-// unknown field, as it was before there was a release.
+// TestRelease checks that only a string is a release. Any other value is an unknown field,
+// as it was before there was a release.
 func TestRelease(t *testing.T) {
 	for value, want := range map[string]string{
 		`"web@1.2.3"`: "web@1.2.3", `"9f\u0033c2ab"`: "9f3c2ab", `""`: "", `null`: "", `7`: "", `true`: "", `["web"]`: "", `{"name":"web"}`: "",

@@ -136,7 +136,7 @@ func TestStormSummary(t *testing.T) {
 		ID: got.ID, CorrelationID: got.ID, Timestamp: start.Add(10 * time.Second), App: "web", Count: 4,
 		Severity: alert.Error, Category: alert.NetworkErrors, Source: "storm_limiter", DedupKey: "storm:web",
 		Title:  "4 more different alerts",
-		Detail: "Held back in a storm: 1 errors, 2 network_errors, 1 security. For example: " + strings.Join(titles, "; "),
+		Detail: "Combined during a storm of alerts: 1 errors, 2 network_errors, 1 security. For example: " + strings.Join(titles, "; "),
 		Context: map[string]any{
 			"categories": map[string]any{"errors": 1, "network_errors": 2, "security": 1},
 			"examples":   got.Context["examples"],

@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// RequireBus returns an error that says what to do if no bus runs here.
+// RequireBus returns an error with the fix if no bus runs here.
 func RequireBus(env service.Env, flags service.BusFlags) error {
 	if flags.External() {
 		return nil

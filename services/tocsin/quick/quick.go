@@ -38,9 +38,9 @@ type (
 	}
 )
 
-// Run runs the command that args name, and returns the exit status of the process. It
-// reports false, and has done nothing, where args name another command or a settings file
-// is to be read: a file may hold the settings of all commands, and its keys are checked.
+// Run runs the command that args name, and returns the exit status of the process. It does
+// nothing and reports false where args name another command, or where there is a settings
+// file: a file may hold the settings of all commands, whose keys only the full program checks.
 func Run(args []string) (code int, ran bool) {
 	line := Line(args)
 	if line == nil || service.HasUserFile() {

@@ -163,8 +163,8 @@ func TestRefusals(t *testing.T) {
 		{"servers of another shape", "vscode", "mcp.json", `{"servers": []}`, `its "servers" is not an object`},
 		{"events of another shape", "codex", "hooks.json", `{"hooks": {"Stop": {}}}`, `its "hooks.Stop" is not a list`},
 		{"twice", "claude-code", ".mcp.json", `{"mcpServers": {}, "mcpServers": {}}`, `"mcpServers" twice`},
-		{"somebody else's tocsin", "claude-code", ".mcp.json", `{"mcpServers": {"tocsin": {"command": "docker", "args": ["run"]}}}`, "another MCP server named tocsin"},
-		{"somebody else's tocsin by URL", "codex", "config.toml", "[mcp_servers.tocsin]\nurl = 'https://x'\n", "another MCP server named tocsin"},
+		{"another server named tocsin", "claude-code", ".mcp.json", `{"mcpServers": {"tocsin": {"command": "docker", "args": ["run"]}}}`, "another MCP server named tocsin"},
+		{"another server named tocsin, by URL", "codex", "config.toml", "[mcp_servers.tocsin]\nurl = 'https://x'\n", "another MCP server named tocsin"},
 		{"too deep", "claude-code", ".mcp.json", strings.Repeat(`{"a":`, 2000), "is nested deeper"},
 		{"not TOML", "codex", "config.toml", "a = \nb", "not TOML at line 1"},
 		{"servers in one line", "codex", "config.toml", "mcp_servers = {a = {command = 'x'}}\n", "can't be added"},
@@ -226,8 +226,8 @@ func TestTOML(t *testing.T) {
 	}
 }
 
-// TestInboxOfAnEntry: whatever name the entry gives its client, the hooks get it,
-// and the entry stays as its user wrote it.
+// TestInboxOfAnEntry checks that the hooks get the client name of an existing entry, and
+// that the entry stays as its user wrote it.
 func TestInboxOfAnEntry(t *testing.T) {
 	f := file(t, "gemini-cli", "settings.json")
 	for _, tt := range []struct{ entry, inbox, stateDir, namespaces string }{

@@ -40,7 +40,7 @@ func (f File) Find(src []byte) (Entries, error) {
 	return found, nil
 }
 
-// editable is [File.Find] for a text that will be edited, with an error that says so.
+// editable is [File.Find] for a text that will be edited. Its error names the fix.
 func (f File) editable(src []byte) (Entries, error) {
 	if src == nil {
 		return Entries{}, nil

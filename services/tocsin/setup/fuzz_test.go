@@ -9,9 +9,9 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// FuzzJSON: whatever the file holds, installing leaves valid text in which all
-// else means the same, a second time changes nothing, and removal gives back
-// the very text with a backup, and the same meaning without.
+// FuzzJSON checks, for any content of the file: installing leaves valid text in which
+// everything else means the same, and a second time changes nothing. Removal restores the
+// same text with a backup, and the same meaning without one.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{
 		"", " \n", "{}", "{ }\n", `{"a":1}`, "{\n  \"a\": 1, // x\n}\n", "{\"mcpServers\": {\"x\": {}}}",

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "overwrite the golden files")
 
-// TestGolden: what is written into files that are not there, for each client
-// and scope. The head of each golden file names what documents the format.
+// TestGolden compares what is written into new files, for each client and scope. The head
+// of each golden file links the page that documents the format.
 func TestGolden(t *testing.T) {
 	p := Dirs{Project: "/project", Home: "/home/u", Config: "/home/u/.config", Getenv: func(string) string { return "" }}
 	for _, c := range Clients() {

@@ -13,8 +13,8 @@
 // Another install keeps what a user added to such an entry, and uninstall removes it
 // with the entry.
 //
-// Whether a client reads its file is not checked. [Client.NextSteps] tells the user to
-// trust the project or to approve the server.
+// Whether a client reads its file is not checked. [Client.NextSteps] lists what the user does
+// then: trust the project, or approve the server.
 package setup
 
 import (

@@ -22,7 +22,7 @@ func vscode() Client {
 		NextSteps: func(Scope, Options) []string {
 			return []string{
 				"start the server tocsin with MCP: List Servers, and trust it when VS Code asks",
-				"tell its agent to call observe, such as in .github/copilot-instructions.md: VS Code's hooks are a preview that tocsin does not use",
+				"instruct its agent to call observe, such as in .github/copilot-instructions.md: VS Code's hooks are a preview that tocsin does not use",
 			}
 		},
 	}

@@ -99,7 +99,7 @@ func TestWriteNew(t *testing.T) {
 	}
 }
 
-// marks says whether directories can be marked here.
+// marks reports whether directories can be marked here.
 func marks(t *testing.T) bool {
 	t.Helper()
 	err := unix.Setxattr(t.TempDir(), createdAttr, []byte("1"), 0)
