@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
+	"github.com/tocsin-bus/tocsin/e2e/harness"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
@@ -103,7 +103,7 @@ func (r *reading) came(ctx context.Context) (time.Time, error) {
 
 // pages measures the time from a POST to each of many readers of the dashboard, and how
 // many alerts a second they get when these arrive as fast as the bus accepts them.
-func (m *meter) pages(ctx context.Context) ([]figures.Figure, error) {
+func (m *meter) pages(ctx context.Context) ([]harness.Figure, error) {
 	ctx, cancel := context.WithTimeout(ctx, pagesPatience)
 	defer cancel()
 	var times []time.Duration
@@ -133,8 +133,8 @@ func (m *meter) pages(ctx context.Context) ([]figures.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []figures.Figure{
-		{What: fmt.Sprintf("POST sent to each of %d readers of the dashboard", pageReaders), Measured: figures.Quantiles(times)},
+	return []harness.Figure{
+		{What: fmt.Sprintf("POST sent to each of %d readers of the dashboard", pageReaders), Measured: harness.Quantiles(times)},
 		{What: fmt.Sprintf("alerts to %d readers, %d at once", pageReaders, flood), Measured: fmt.Sprintf("%.0f alerts/s, %.0f deliveries/s, %d dropped", rate, rate*pageReaders, dropped)},
 	}, nil
 }

@@ -1,99 +1,74 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"fmt"
-	"math"
-	"runtime"
+	"os/exec"
+	"strconv"
 	"strings"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
-	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
-	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
-	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/e2e/harness"
 )
 
-// decisions measures the pure parts of the gateway. Each time is of one call, with the
-// clock's own 50 ns or so.
-func decisions() []figures.Figure {
-	const n = 100_000
-	alerts := make([]alert.Alert, 2*inbox.Capacity)
-	for i := range alerts {
-		alerts[i] = made(i)
+const (
+	inboxPackage    = "github.com/tocsin-bus/tocsin/services/gateway/inbox"
+	notifierPackage = "github.com/tocsin-bus/tocsin/services/gateway/notifier"
+)
+
+// benchmarks are those of the gateway's pure packages that make bench shows.
+var benchmarks = []struct{ what, asked, pkg, name, unit string }{
+	{"alert offered to a full inbox", "< 0.1 ms", inboxPackage, "BenchmarkOffer", "ns/op"},
+	{"take from an inbox of 50", "< 1 ms", inboxPackage, "BenchmarkTake50", "ns/op"},
+	{"decision of a notifier, 500 keys and 100 pending", "< 0.1 ms", notifierPackage, "BenchmarkOffer", "ns/op"},
+	{"state of a notifier with 500 keys and 100 pending", "< 500 KB", notifierPackage, "BenchmarkState", "state-bytes"},
+}
+
+// decisions runs the benchmarks of the gateway's pure packages.
+func decisions(ctx context.Context, _ string, _ int) ([]harness.Figure, error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^(BenchmarkOffer|BenchmarkTake50|BenchmarkState)$", inboxPackage, notifierPackage)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("run the benchmarks of the gateway: %w\n%s", err, out)
 	}
-	box := inbox.New()
-	offers := timed(n, func(i int) { box.Offer(alerts[i%len(alerts)]) })
-	drains := make([]time.Duration, 0, n/100)
-	for range cap(drains) {
-		for _, a := range alerts[:inbox.Capacity] {
-			box.Offer(a)
+	measured := parseBenchmarks(out)
+	figures := make([]harness.Figure, 0, len(benchmarks))
+	for _, b := range benchmarks {
+		value, ok := measured[b.pkg+" "+b.name+" "+b.unit]
+		if !ok {
+			return nil, fmt.Errorf("%s of %s printed no %s:\n%s", b.name, b.pkg, b.unit, out)
 		}
-		started := time.Now()
-		box.Take(math.MaxUint64)
-		drains = append(drains, time.Since(started))
+		f := harness.Figure{What: b.what, Asked: b.asked, Measured: fmt.Sprintf("%.0f KB", value/1000)}
+		if b.unit == "ns/op" {
+			f.Measured = fmt.Sprintf("mean %s", harness.Rounded(time.Duration(value)))
+		}
+		figures = append(figures, f)
 	}
-	s := full()
-	now := epoch.Add(10 * time.Second)
-	streamed := timed(n, func(i int) { s.Offer(alerts[i%len(alerts)], now) })
-	return []figures.Figure{
-		{What: "alert offered to a full inbox", Asked: "< 0.1 ms", Measured: figures.Quantiles(offers)},
-		{What: fmt.Sprintf("drain of %d", inbox.Capacity), Asked: "< 1 ms", Measured: figures.Quantiles(drains)},
-		{What: "stream decision, 500 keys and 100 pending", Asked: "< 0.1 ms", Measured: figures.Quantiles(streamed)},
-		{What: "stream state with 500 keys and 100 pending", Asked: "< 500 KB", Measured: fmt.Sprintf("%.0f KB", float64(stateBytes())/1000)},
-	}
+	return figures, nil
 }
 
-func timed(n int, f func(int)) []time.Duration {
-	times := make([]time.Duration, n)
-	for i := range times {
-		started := time.Now()
-		f(i)
-		times[i] = time.Since(started)
+// parseBenchmarks returns the values that go test -bench printed, by package, name
+// without the number of processors, and unit.
+func parseBenchmarks(out []byte) map[string]float64 {
+	values := map[string]float64{}
+	pkg := ""
+	for lines := bufio.NewScanner(bytes.NewReader(out)); lines.Scan(); {
+		if name, ok := strings.CutPrefix(lines.Text(), "pkg: "); ok {
+			pkg = name
+			continue
+		}
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
+			continue
+		}
+		name, _, _ := strings.Cut(fields[0], "-")
+		for i := 2; i+1 < len(fields); i += 2 { // after the name and the number of rounds
+			if value, err := strconv.ParseFloat(fields[i], 64); err == nil {
+				values[pkg+" "+name+" "+fields[i+1]] = value
+			}
+		}
 	}
-	return times
-}
-
-var epoch = time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
-
-// made returns an alert of the usual size.
-func made(i int) alert.Alert {
-	key := fmt.Sprintf("POST:/api/users/%04d:500", i)
-	return alert.Alert{
-		ID: fmt.Sprintf("%026d", i), Severity: alert.Error, Category: alert.NetworkErrors, Title: "Server error: " + key,
-		Detail: strings.Repeat("d", 200), Timestamp: epoch.Add(time.Duration(i) * time.Second), Source: alert.SourceNetwork,
-		App: "web", URL: "http://localhost:3000/api/users", DedupKey: key, CorrelationID: fmt.Sprintf("%026d", i),
-		Context: map[string]any{"method": "POST", "url": "/api/users", "status": 500.0, "duration_ms": 12.0},
-	}
-}
-
-// full returns a notifier that remembers 500 keys and has 100 alerts pending.
-func full() *notifier.Notifier {
-	s := notifier.New()
-	c := notifier.DefaultConfig()
-	c.ThrottleSeconds = 1
-	s.Enable(c)
-	for i := range 600 {
-		now := epoch.Add(time.Duration(i/100) * time.Second)
-		s.Due(now)
-		s.Offer(made(1000+i), now)
-	}
-	return s
-}
-
-func stateBytes() uint64 {
-	const streams = 50
-	heap := func() uint64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before := heap()
-	kept := make([]*notifier.Notifier, streams)
-	for i := range kept {
-		kept[i] = full()
-	}
-	after := heap()
-	runtime.KeepAlive(kept)
-	return (max(after, before) - before) / streams
+	return values
 }

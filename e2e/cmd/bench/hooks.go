@@ -8,12 +8,11 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 )
 
 // hooks measures tocsin hook on a running bus as an agent sees it: the whole process,
 // from its start to its end.
-func (m *meter) hooks(ctx context.Context) ([]figures.Figure, error) {
+func (m *meter) hooks(ctx context.Context) ([]harness.Figure, error) {
 	nothing, err := m.hookTimes(ctx, m.samples, nil)
 	if err != nil {
 		return nil, err
@@ -29,9 +28,9 @@ func (m *meter) hooks(ctx context.Context) ([]figures.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []figures.Figure{
-		{What: "tocsin hook, no alert pending", Asked: "p99 < 20 ms", Measured: figures.Quantiles(nothing)},
-		{What: "tocsin hook, an alert pending", Asked: "p99 < 20 ms", Measured: figures.Quantiles(delivering)},
+	return []harness.Figure{
+		{What: "tocsin hook, no alert pending", Asked: "p99 < 20 ms", Measured: harness.Quantiles(nothing)},
+		{What: "tocsin hook, an alert pending", Asked: "p99 < 20 ms", Measured: harness.Quantiles(delivering)},
 	}, nil
 }
 

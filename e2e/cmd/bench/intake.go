@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
+	"github.com/tocsin-bus/tocsin/e2e/harness"
 	"github.com/tocsin-bus/tocsin/services/ingest"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
@@ -43,7 +43,7 @@ type measured struct {
 }
 
 // withIntake runs an intake for as long as f measures it.
-func withIntake(ctx context.Context, f func(context.Context, measured) ([]figures.Figure, error)) (all []figures.Figure, err error) {
+func withIntake(ctx context.Context, f func(context.Context, measured) ([]harness.Figure, error)) (all []harness.Figure, err error) {
 	path, err := os.MkdirTemp("", "tocsin-bench-")
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func withIntake(ctx context.Context, f func(context.Context, measured) ([]figure
 // process to the same stream on file storage, every message acknowledged: the events as
 // messages of their own, and the same messages that the intake wrote, without decoding,
 // checking and masking.
-func intakeRatio(ctx context.Context, m measured) ([]figures.Figure, error) {
+func intakeRatio(ctx context.Context, m measured) ([]harness.Figure, error) {
 	body := payload{path: "/v1/events", media: "application/json", data: smallEvents()}
 	if err := m.post(ctx, body); err != nil {
 		return nil, err
@@ -111,9 +111,9 @@ func intakeRatio(ctx context.Context, m measured) ([]figures.Figure, error) {
 		intake, each, whole = append(intake, i), append(each, e), append(whole, w)
 	}
 	what := fmt.Sprintf("intake, batches of %d small events, file storage, acknowledged", batchEvents)
-	return []figures.Figure{
-		{What: what, Asked: "at least 0.5x of raw", Measured: fmt.Sprintf("%.2fx: %.0f events/s, raw %.0f as one message each", figures.Median(ratios(intake, each)), figures.Median(intake), figures.Median(each))},
-		{What: "  the same, raw in messages of 100 encoded beforehand", Measured: fmt.Sprintf("%.2fx: raw %.0f events/s", figures.Median(ratios(intake, whole)), figures.Median(whole))},
+	return []harness.Figure{
+		{What: what, Asked: "at least 0.5x of raw", Measured: fmt.Sprintf("%.2fx: %.0f events/s, raw %.0f as one message each", harness.Median(ratios(intake, each)), harness.Median(intake), harness.Median(each))},
+		{What: "  the same, raw in messages of 100 encoded beforehand", Measured: fmt.Sprintf("%.2fx: raw %.0f events/s", harness.Median(ratios(intake, whole)), harness.Median(whole))},
 	}, nil
 }
 

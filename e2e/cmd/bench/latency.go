@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 )
 
 const (
@@ -74,7 +73,7 @@ func (m *meter) failure() []byte {
 // notification measures the time from a POST to its notification in the client, while
 // other events are sent. Streaming is enabled again for each, so that throttle and rate
 // limit do not delay it.
-func (m *meter) notification(ctx context.Context) ([]figures.Figure, error) {
+func (m *meter) notification(ctx context.Context) ([]harness.Figure, error) {
 	var fromSent, fromAccepted []time.Duration
 	measure := func(ctx context.Context) error {
 		tick := time.NewTicker(samplePause)
@@ -103,9 +102,9 @@ func (m *meter) notification(ctx context.Context) ([]figures.Figure, error) {
 		return nil, err
 	}
 	what := fmt.Sprintf("to the notification, %.0f events/s background", rate)
-	return []figures.Figure{
-		{What: "POST accepted " + what, Asked: "p99 < 5 ms", Measured: figures.Quantiles(fromAccepted)},
-		{What: "POST sent " + what, Measured: figures.Quantiles(fromSent)},
+	return []harness.Figure{
+		{What: "POST accepted " + what, Asked: "p99 < 5 ms", Measured: harness.Quantiles(fromAccepted)},
+		{What: "POST sent " + what, Measured: harness.Quantiles(fromSent)},
 	}, nil
 }
 
@@ -157,7 +156,7 @@ func background() []byte {
 	return data
 }
 
-func (m *meter) ciResult(ctx context.Context) ([]figures.Figure, error) {
+func (m *meter) ciResult(ctx context.Context) ([]harness.Figure, error) {
 	times := make([]time.Duration, m.samples)
 	for i := range times {
 		body := m.failure()
@@ -167,10 +166,10 @@ func (m *meter) ciResult(ctx context.Context) ([]figures.Figure, error) {
 		}
 		times[i] = time.Since(started)
 	}
-	return []figures.Figure{{What: "/ci-result response", Asked: "p99 < 5 ms", Measured: figures.Quantiles(times)}}, nil
+	return []harness.Figure{{What: "/ci-result response", Asked: "p99 < 5 ms", Measured: harness.Quantiles(times)}}, nil
 }
 
-func (m *meter) configure(ctx context.Context) ([]figures.Figure, error) {
+func (m *meter) configure(ctx context.Context) ([]harness.Figure, error) {
 	times := make([]time.Duration, m.samples)
 	for i := range times {
 		started := time.Now()
@@ -179,10 +178,10 @@ func (m *meter) configure(ctx context.Context) ([]figures.Figure, error) {
 		}
 		times[i] = time.Since(started)
 	}
-	return []figures.Figure{{What: "configure answer", Asked: "< 10 ms", Measured: figures.Quantiles(times)}}, nil
+	return []harness.Figure{{What: "configure answer", Asked: "< 10 ms", Measured: harness.Quantiles(times)}}, nil
 }
 
-func (m *meter) toolsList(ctx context.Context) ([]figures.Figure, error) {
+func (m *meter) toolsList(ctx context.Context) ([]harness.Figure, error) {
 	list, err := m.agent.Session.ListTools(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -191,5 +190,5 @@ func (m *meter) toolsList(ctx context.Context) ([]figures.Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []figures.Figure{{What: "tools/list", Asked: "< 8 KB", Measured: fmt.Sprintf("%d bytes", len(data))}}, nil
+	return []harness.Figure{{What: "tools/list", Asked: "< 8 KB", Measured: fmt.Sprintf("%d bytes", len(data))}}, nil
 }

@@ -14,7 +14,6 @@ import (
 	"syscall"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 )
 
 func main() { os.Exit(run()) }
@@ -27,79 +26,54 @@ func run() int {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	measure := bench
-	if *onlyStorms {
-		measure = benchStorms
+	sections := []section{onTheBinary, inThisProcess, startup, gatewayMemory, page, storms, decisions}
+	switch {
+	case *onlyStorms:
+		sections = []section{storms}
+	case *onlyStartup:
+		sections = []section{startup, gatewayMemory}
 	}
-	if *onlyStartup {
-		measure = benchStartup
-	}
-	if err := measure(ctx, *bin, *samples); err != nil {
+	if err := bench(ctx, *bin, *samples, sections); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		return 1
 	}
 	return 0
 }
 
-func bench(ctx context.Context, bin string, samples int) error {
-	all, err := onTheBinary(ctx, bin, samples)
+// section measures one part of the table. bin is the absolute path of the binary,
+// samples is how often each latency is measured.
+type section func(ctx context.Context, bin string, samples int) ([]harness.Figure, error)
+
+// bench measures the sections in order and prints one table.
+func bench(ctx context.Context, bin string, samples int, sections []section) error {
+	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return err
 	}
-	for _, measure := range []func(context.Context, measured) ([]figures.Figure, error){intakeRatio, foreignRatios} {
-		more, err := withIntake(ctx, measure)
+	var all []harness.Figure
+	for _, measure := range sections {
+		figures, err := measure(ctx, bin, samples)
 		if err != nil {
 			return err
 		}
-		all = append(all, more...)
+		all = append(all, figures...)
 	}
-	starts, err := startupAndMemory(ctx, bin, samples)
-	if err != nil {
-		return err
-	}
-	all = append(all, starts...)
-	more, err := page(ctx, bin)
-	if err != nil {
-		return err
-	}
-	stormy, err := storms(ctx, bin)
-	if err != nil {
-		return err
-	}
-	all = append(append(append(all, more...), stormy...), decisions()...)
-	return figures.Print(os.Stdout, all)
+	return harness.PrintFigures(os.Stdout, all)
 }
 
-func startupAndMemory(ctx context.Context, bin string, samples int) ([]figures.Figure, error) {
-	starts, err := startup(ctx, bin, min(samples, 200))
+// inThisProcess measures an intake in this process, for ratios to raw publishing and to
+// Tocsin's own format.
+func inThisProcess(ctx context.Context, _ string, _ int) ([]harness.Figure, error) {
+	own, err := withIntake(ctx, intakeRatio)
 	if err != nil {
 		return nil, err
 	}
-	memory, err := gatewayMemory(ctx, bin)
-	return append(starts, memory...), err
-}
-
-func benchStartup(ctx context.Context, bin string, samples int) error {
-	all, err := startupAndMemory(ctx, bin, samples)
-	if err != nil {
-		return err
-	}
-	return figures.Print(os.Stdout, all)
-}
-
-func benchStorms(ctx context.Context, bin string, _ int) error {
-	all, err := storms(ctx, bin)
-	if err != nil {
-		return err
-	}
-	return figures.Print(os.Stdout, all)
+	foreign, err := withIntake(ctx, foreignRatios)
+	return append(own, foreign...), err
 }
 
 // onTheBinary measures a real bus and a real gateway.
-func onTheBinary(ctx context.Context, bin string, samples int) (all []figures.Figure, err error) {
-	if bin, err = filepath.Abs(bin); err != nil {
-		return nil, err
-	}
+func onTheBinary(ctx context.Context, bin string, samples int) (all []harness.Figure, err error) {
 	dir, err := os.MkdirTemp("", "tocsin-bench-")
 	if err != nil {
 		return nil, err
@@ -116,7 +90,7 @@ func onTheBinary(ctx context.Context, bin string, samples int) (all []figures.Fi
 	}
 	defer func() { err = errors.Join(err, agent.Close()) }()
 	m := &meter{bin: bin, bus: bus, agent: agent, samples: samples}
-	for _, measure := range []func(context.Context) ([]figures.Figure, error){m.notification, m.ciResult, m.configure, m.toolsList, m.hooks, m.pages} {
+	for _, measure := range []func(context.Context) ([]harness.Figure, error){m.notification, m.ciResult, m.configure, m.toolsList, m.hooks, m.pages} {
 		more, err := measure(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%w\n%s%s", err, bus.Log, agent.Log)

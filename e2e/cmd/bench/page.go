@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +22,6 @@ import (
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 	"github.com/tocsin-bus/tocsin/e2e/harness/chromium"
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
@@ -40,7 +38,7 @@ const (
 
 // page measures the dashboard in a real browser: how soon alerts are shown, how much
 // memory the most alerts take, and how smoothly they scroll while more arrive.
-func page(ctx context.Context, bin string) (all []figures.Figure, err error) {
+func page(ctx context.Context, bin string, _ int) (all []harness.Figure, err error) {
 	dir, err := os.MkdirTemp("", "tocsin-bench-page-")
 	if err != nil {
 		return nil, err
@@ -51,12 +49,9 @@ func page(ctx context.Context, bin string) (all []figures.Figure, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(profile)) }()
-	if bin, err = filepath.Abs(bin); err != nil {
-		return nil, err
-	}
 	browser, stop, err := chromium.Launch(ctx, profile)
 	if errors.Is(err, chromium.ErrNone) {
-		return []figures.Figure{{What: "the dashboard's page", Measured: "not measured: " + err.Error()}}, nil
+		return []harness.Figure{{What: "the dashboard's page", Measured: "not measured: " + err.Error()}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -72,7 +67,7 @@ func page(ctx context.Context, bin string) (all []figures.Figure, err error) {
 		return nil, err
 	}
 	if why != "" {
-		return []figures.Figure{{What: "the dashboard's page", Measured: "not measured: " + why}}, nil
+		return []harness.Figure{{What: "the dashboard's page", Measured: "not measured: " + why}}, nil
 	}
 	js, done, err := detectorOf(b)
 	if err != nil {
@@ -108,7 +103,7 @@ func noPage(ctx context.Context, dashboard string) (why string, err error) {
 	return "", nil
 }
 
-func measurePage(browser context.Context, url string, js jetstream.JetStream) ([]figures.Figure, error) {
+func measurePage(browser context.Context, url string, js jetstream.JetStream) ([]harness.Figure, error) {
 	var firsts, alls []time.Duration
 	for range pageStarts {
 		if _, err := chromedp.Call(browser, network.ClearBrowserCache, cdp.Empty{}); err != nil {
@@ -147,11 +142,11 @@ func measurePage(browser context.Context, url string, js jetstream.JetStream) ([
 	if err != nil {
 		return nil, err
 	}
-	return []figures.Figure{
-		{What: "page: opened to alerts seen, nothing cached", Asked: "< 1 s", Measured: figures.Quantiles(firsts)},
-		{What: "page: opened to all 10,000 held", Measured: figures.Quantiles(alls)},
+	return []harness.Figure{
+		{What: "page: opened to alerts seen, nothing cached", Asked: "< 1 s", Measured: harness.Quantiles(firsts)},
+		{What: "page: opened to all 10,000 held", Measured: harness.Quantiles(alls)},
 		{What: "page: memory of its script with 10,000 alerts", Measured: fmt.Sprintf("%.1f MB", heap.UsedSize/1e6)},
-		{What: fmt.Sprintf("page: a frame while 10,000 scroll and %d/s come", pageRate), Asked: "no stutter", Measured: figures.Quantiles(frames)},
+		{What: fmt.Sprintf("page: a frame while 10,000 scroll and %d/s come", pageRate), Asked: "no stutter", Measured: harness.Quantiles(frames)},
 	}, nil
 }
 

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/plog"
 	"go.opentelemetry.io/collector/pdata/plog/plogotlp"
 
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
+	"github.com/tocsin-bus/tocsin/e2e/harness"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 
 // foreignRatios compares foreign formats with our own: the same log lines in batches,
 // and errors with a stack, one a request.
-func foreignRatios(ctx context.Context, m measured) ([]figures.Figure, error) {
+func foreignRatios(ctx context.Context, m measured) ([]harness.Figure, error) {
 	protobuf, json, err := otlpLogs()
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ type rival struct {
 
 // against measures the formats in turn. The first one with as many events a request is
 // what the others are compared with.
-func (m measured) against(ctx context.Context, rivals ...rival) ([]figures.Figure, error) {
+func (m measured) against(ctx context.Context, rivals ...rival) ([]harness.Figure, error) {
 	rates := make([][]float64, len(rivals))
 	for range rounds {
 		for i, r := range rivals {
@@ -59,15 +59,15 @@ func (m measured) against(ctx context.Context, rivals ...rival) ([]figures.Figur
 		}
 	}
 	own := map[int]int{}
-	all := make([]figures.Figure, 0, len(rivals))
+	all := make([]harness.Figure, 0, len(rivals))
 	for i, r := range rivals {
 		first, known := own[r.events]
 		if !known {
 			own[r.events] = i
 			continue
 		}
-		all = append(all, figures.Figure{What: r.name, Asked: "a ratio to " + rivals[first].name, Measured: fmt.Sprintf(
-			"%.2fx: %.0f events/s, %.0f", figures.Median(ratios(rates[i], rates[first])), figures.Median(rates[i]), figures.Median(rates[first]))})
+		all = append(all, harness.Figure{What: r.name, Asked: "a ratio to " + rivals[first].name, Measured: fmt.Sprintf(
+			"%.2fx: %.0f events/s, %.0f", harness.Median(ratios(rates[i], rates[first])), harness.Median(rates[i]), harness.Median(rates[first]))})
 	}
 	return all, nil
 }

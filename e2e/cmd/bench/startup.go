@@ -7,23 +7,20 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 )
 
-// startup measures the commands that agents and pipelines run again and again, without
-// a bus, so that starting is nearly all that they do: the whole process, beside a
-// minimal program in the same run.
-func startup(ctx context.Context, bin string, samples int) (all []figures.Figure, err error) {
-	if bin, err = filepath.Abs(bin); err != nil {
-		return nil, err
-	}
+// maxStarts bounds how often each command is started.
+const maxStarts = 200
+
+// startup measures the commands that agents and pipelines run again and again: the whole
+// process, beside a minimal program in the same run. There is no bus, so that starting is
+// nearly all that they do.
+func startup(ctx context.Context, bin string, samples int) (all []harness.Figure, err error) {
 	minimal, err := harness.Build(ctx, harness.Program{Name: "minimal", Package: "github.com/tocsin-bus/tocsin/e2e/cmd/bench/minimal", Dir: "e2e"})
 	if err != nil {
 		return nil, err
@@ -37,11 +34,11 @@ func startup(ctx context.Context, bin string, samples int) (all []figures.Figure
 		{minimal},
 		{bin, "version"},
 		{bin, "hook", "--client", "claude-code"},
-		{bin, "ci", "--status", "success", "--ingest-url", "http://127.0.0.1:1"}, // no bus listens there
+		{bin, "ci", "--status", "success", "--ingest-url", "http://127.0.0.1:1"}, // nothing listens there
 		{bin, "wait", "--timeout", "1ms"},
 	}
 	times := make([][]time.Duration, len(commands))
-	for range samples {
+	for range min(samples, maxStarts) {
 		for i, command := range commands {
 			took, err := startOnce(ctx, dir, command)
 			if err != nil {
@@ -51,10 +48,10 @@ func startup(ctx context.Context, bin string, samples int) (all []figures.Figure
 		}
 	}
 	for i, command := range commands {
-		f := figures.Figure{What: "start of a minimal program", Measured: figures.Quantiles(times[i])}
+		f := harness.Figure{What: "start of a minimal program", Measured: harness.Quantiles(times[i])}
 		if i > 0 {
 			f.What, f.Asked = "start of tocsin "+command[1], "p50 <= 1.6x minimal"
-			f.Measured = fmt.Sprintf("%.2fx, %s", float64(median(times[i]))/float64(median(times[0])), f.Measured)
+			f.Measured = fmt.Sprintf("%.2fx, %s", float64(harness.Median(times[i]))/float64(harness.Median(times[0])), f.Measured)
 		}
 		all = append(all, f)
 	}
@@ -73,21 +70,11 @@ func startOnce(ctx context.Context, dir string, command []string) (time.Duration
 	return time.Since(started), ctx.Err()
 }
 
-// median sorts values, of which there has to be one.
-func median(all []time.Duration) time.Duration {
-	slices.Sort(all)
-	return all[len(all)/2]
-}
-
-// settled is how long after its start a gateway counts as idle.
+// settled is the time after its start at which a gateway counts as idle.
 const settled = 30 * time.Second
 
-// gatewayMemory reads how much of an idle gateway on stdio is resident. It works on
-// Linux only.
-func gatewayMemory(ctx context.Context, bin string) (all []figures.Figure, err error) {
-	if bin, err = filepath.Abs(bin); err != nil {
-		return nil, err
-	}
+// gatewayMemory reads the resident memory of an idle gateway on stdio, on Linux only.
+func gatewayMemory(ctx context.Context, bin string, _ int) (all []harness.Figure, err error) {
 	dir, err := os.MkdirTemp("", "tocsin-bench-")
 	if err != nil {
 		return nil, err
@@ -108,10 +95,10 @@ func gatewayMemory(ctx context.Context, bin string) (all []figures.Figure, err e
 		return nil, ctx.Err()
 	case <-time.After(settled):
 	}
-	f := figures.Figure{What: fmt.Sprintf("resident memory of a gateway on stdio, idle for %v", settled), Asked: "< 25 MB", Measured: "not known here"}
+	f := harness.Figure{What: fmt.Sprintf("resident memory of a gateway on stdio, idle for %v", settled), Asked: "< 25 MB", Measured: "unknown: this system has no /proc"}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", agent.PID()))
 	if errors.Is(err, os.ErrNotExist) {
-		return []figures.Figure{f}, nil
+		return []harness.Figure{f}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the gateway's memory: %w", err)
@@ -121,6 +108,6 @@ func gatewayMemory(ctx context.Context, bin string) (all []figures.Figure, err e
 		n, _ := strconv.Atoi(strings.Fields(rest + " 0")[0])
 		return n
 	}
-	f.Measured = fmt.Sprintf("%.1f MB, of it %.1f MB its own", float64(kib("VmRSS"))/1000*1.024, float64(kib("RssAnon"))/1000*1.024)
-	return []figures.Figure{f}, nil
+	f.Measured = fmt.Sprintf("%.1f MB, private %.1f MB", float64(kib("VmRSS"))/1000*1.024, float64(kib("RssAnon"))/1000*1.024)
+	return []harness.Figure{f}, nil
 }

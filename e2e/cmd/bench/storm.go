@@ -5,26 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 	"github.com/tocsin-bus/tocsin/e2e/harness/storm"
 )
 
 const (
-	// stormRate is how many requests a second fail in a storm, stormBatch how many of
-	// them one POST has.
+	// stormRate is the number of failing requests a second in a storm, stormBatch the
+	// number in one POST.
 	stormRate, stormBatch = 10_000, 200
 	stormFor              = 8 * time.Second
 )
 
-// storms measures how late another app's alerts are while many different requests of
-// one app, or of many, fail. Each has a bus of its own, because the detector remembers
-// earlier storms.
-func storms(ctx context.Context, bin string) (all []figures.Figure, err error) {
+// storms measures how late a calm app's alerts are during a storm: many different failing
+// requests of one app, then of many. Each storm has a bus of its own, because the detector
+// remembers earlier ones.
+func storms(ctx context.Context, bin string, _ int) (all []harness.Figure, err error) {
 	for _, apps := range []int{1, 300} {
 		more, err := oneStorm(ctx, bin, apps)
 		if err != nil {
@@ -35,10 +33,7 @@ func storms(ctx context.Context, bin string) (all []figures.Figure, err error) {
 	return all, nil
 }
 
-func oneStorm(ctx context.Context, bin string, apps int) (all []figures.Figure, err error) {
-	if bin, err = filepath.Abs(bin); err != nil {
-		return nil, err
-	}
+func oneStorm(ctx context.Context, bin string, apps int) (all []harness.Figure, err error) {
 	dir, err := os.MkdirTemp("", "tocsin-bench-")
 	if err != nil {
 		return nil, err
@@ -54,8 +49,8 @@ func oneStorm(ctx context.Context, bin string, apps int) (all []figures.Figure, 
 		return nil, fmt.Errorf("%w\n%s", err, bus.Log)
 	}
 	what := fmt.Sprintf("storm of %d apps, %.0f failing requests/s: ", apps, r.Rate)
-	return []figures.Figure{
-		{What: what + "another app's POST accepted to its alert", Asked: "< 1 s", Measured: figures.Quantiles(r.Delays)},
+	return []harness.Figure{
+		{What: what + "another app's POST accepted to its alert", Asked: "< 1 s", Measured: harness.Quantiles(r.Delays)},
 		{What: what + "alerts, counted of sent, slow consumers", Asked: "all counted, none", Measured: fmt.Sprintf(
 			"%d, %d of %d, %d (%d of the other app missing)", r.Alerts, r.Counted, r.Sent, strings.Count(bus.Log.String(), "slow consumer"), r.Missing)},
 	}, nil

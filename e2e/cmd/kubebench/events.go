@@ -8,7 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
+	"github.com/tocsin-bus/tocsin/e2e/harness"
 	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
 )
 
@@ -33,7 +33,7 @@ func (s *stage) objects(ctx context.Context, writers int) ([]corev1.ObjectRefere
 
 // measureEvents measures live events: as fast as the API server accepts them, and at a
 // steady rate.
-func (z sizes) measureEvents(ctx context.Context, s *stage) (all []figures.Figure, err error) {
+func (z sizes) measureEvents(ctx context.Context, s *stage) (all []harness.Figure, err error) {
 	about, err := s.objects(ctx, z.writers)
 	if err != nil {
 		return nil, err
@@ -57,12 +57,12 @@ func (z sizes) measureEvents(ctx context.Context, s *stage) (all []figures.Figur
 		stored, notified = append(stored, c.stored.rate(c.started)), append(notified, c.notified.rate(c.started))
 		ratio = append(ratio, c.notified.rate(c.started)/c.watched.rate(c.started))
 	}
-	perSecond := func(rates []float64) string { return fmt.Sprintf("%.0f events/s", figures.Median(rates)) }
+	perSecond := func(rates []float64) string { return fmt.Sprintf("%.0f events/s", harness.Median(rates)) }
 	all = append(all,
-		figures.Figure{What: fmt.Sprintf("%d events, %d writers: created", z.events, z.writers), Measured: perSecond(created)},
-		figures.Figure{What: "  at a bare watcher of client-go", Measured: perSecond(watched)},
-		figures.Figure{What: "  on the stream", Measured: perSecond(stored)},
-		figures.Figure{What: "  at a subscriber of a gateway", Asked: "a ratio to the bare watcher", Measured: fmt.Sprintf("%.2fx: %s", figures.Median(ratio), perSecond(notified))},
+		harness.Figure{What: fmt.Sprintf("%d events, %d writers: created", z.events, z.writers), Measured: perSecond(created)},
+		harness.Figure{What: "  at a bare watcher of client-go", Measured: perSecond(watched)},
+		harness.Figure{What: "  on the stream", Measured: perSecond(stored)},
+		harness.Figure{What: "  at a subscriber of a gateway", Asked: "a ratio to the bare watcher", Measured: fmt.Sprintf("%.2fx: %s", harness.Median(ratio), perSecond(notified))},
 	)
 
 	c := s.newCourse(max(1, int(z.steady.Seconds()*float64(z.rate))), about)
@@ -70,11 +70,11 @@ func (z sizes) measureEvents(ctx context.Context, s *stage) (all []figures.Figur
 		return nil, err
 	}
 	return append(all,
-		figures.Figure{What: fmt.Sprintf("at %.0f events/s, from the request: to the API server's answer", c.created.rate(c.started)), Measured: figures.Quantiles(c.created.since(&c.sent))},
-		figures.Figure{What: "  to a bare watcher of client-go", Measured: figures.Quantiles(c.watched.since(&c.sent))},
-		figures.Figure{What: "  to the stream", Measured: figures.Quantiles(c.stored.since(&c.sent))},
-		figures.Figure{What: "  to the notification", Measured: figures.Quantiles(c.notified.since(&c.sent))},
-		figures.Figure{What: "  from the API server's answer to the notification", Measured: figures.Quantiles(c.notified.since(&c.created))},
+		harness.Figure{What: fmt.Sprintf("at %.0f events/s, from the request: to the API server's answer", c.created.rate(c.started)), Measured: harness.Quantiles(c.created.since(&c.sent))},
+		harness.Figure{What: "  to a bare watcher of client-go", Measured: harness.Quantiles(c.watched.since(&c.sent))},
+		harness.Figure{What: "  to the stream", Measured: harness.Quantiles(c.stored.since(&c.sent))},
+		harness.Figure{What: "  to the notification", Measured: harness.Quantiles(c.notified.since(&c.sent))},
+		harness.Figure{What: "  from the API server's answer to the notification", Measured: harness.Quantiles(c.notified.since(&c.created))},
 	), nil
 }
 
@@ -104,7 +104,7 @@ func (s *stage) through(ctx context.Context, c *course, sub *subscriber, write f
 
 // measureBacklog measures how fast a kubewatch catches up with events from before its
 // start, which no writer slows down.
-func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []figures.Figure, err error) {
+func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []harness.Figure, err error) {
 	about, err := s.objects(ctx, z.writers)
 	if err != nil {
 		return nil, err
@@ -163,11 +163,11 @@ func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []figures.Figu
 	if err != nil {
 		return nil, err
 	}
-	return []figures.Figure{
-		{What: fmt.Sprintf("backlog of %d events: a bare watcher of client-go", z.events), Measured: fmt.Sprintf("%.0f events/s", figures.Median(watched))},
-		{What: "  on the stream", Measured: fmt.Sprintf("%.0f events/s", figures.Median(stored))},
-		{What: "  at a subscriber of a gateway", Asked: "a ratio to the bare watcher", Measured: fmt.Sprintf("%.2fx: %.0f events/s", figures.Median(ratio), figures.Median(notified))},
-		{What: "  from the start of kubewatch to the first on the stream", Measured: figures.Quantiles(first)},
+	return []harness.Figure{
+		{What: fmt.Sprintf("backlog of %d events: a bare watcher of client-go", z.events), Measured: fmt.Sprintf("%.0f events/s", harness.Median(watched))},
+		{What: "  on the stream", Measured: fmt.Sprintf("%.0f events/s", harness.Median(stored))},
+		{What: "  at a subscriber of a gateway", Asked: "a ratio to the bare watcher", Measured: fmt.Sprintf("%.2fx: %.0f events/s", harness.Median(ratio), harness.Median(notified))},
+		{What: "  from the start of kubewatch to the first on the stream", Measured: harness.Quantiles(first)},
 		{What: fmt.Sprintf("  at a gateway with %d subscriptions that get all of it", perSession), Measured: fmt.Sprintf("%.0f events/s, %.0f notifications/s", many, many*perSession)},
 	}, nil
 }

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -58,7 +57,7 @@ type fault struct {
 // measureFaults measures the time from the state of a pod to the notification about it,
 // and to the one with the logs. Faults come one at a time, so that none waits for
 // another.
-func (z sizes) measureFaults(ctx context.Context, s *stage) (all []figures.Figure, err error) {
+func (z sizes) measureFaults(ctx context.Context, s *stage) (all []harness.Figure, err error) {
 	kubelet, err := s.cluster.Kubelet(ctx, "node-1")
 	if err != nil {
 		return nil, err
@@ -109,9 +108,9 @@ func (z sizes) measureFaults(ctx context.Context, s *stage) (all []figures.Figur
 		}
 		delivered, logged = append(delivered, max(0, first.at.Sub(set))), append(logged, max(0, second.at.Sub(set)))
 	}
-	return []figures.Figure{
-		{What: "crash loop, from the API server's answer to the notification", Measured: figures.Quantiles(delivered)},
-		{What: "  to the one with its logs, current and previous", Measured: figures.Quantiles(logged)},
+	return []harness.Figure{
+		{What: "crash loop, from the API server's answer to the notification", Measured: harness.Quantiles(delivered)},
+		{What: "  to the one with its logs, current and previous", Measured: harness.Quantiles(logged)},
 	}, nil
 }
 

@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
+	"github.com/tocsin-bus/tocsin/e2e/harness"
 )
 
 func main() { os.Exit(run()) }
@@ -37,7 +37,7 @@ type sizes struct {
 // part is a part of the measurement, on a cluster and a bus of its own.
 type part struct {
 	name    string
-	measure func(context.Context, *stage) ([]figures.Figure, error)
+	measure func(context.Context, *stage) ([]harness.Figure, error)
 }
 
 func parts(s sizes) []part {
@@ -95,7 +95,7 @@ func bench(ctx context.Context, bin, only string, s sizes) error {
 	if err != nil {
 		return err
 	}
-	var all []figures.Figure
+	var all []harness.Figure
 	for _, p := range chosen {
 		more, err := onStage(ctx, bin, p.measure)
 		if err != nil {
@@ -103,7 +103,7 @@ func bench(ctx context.Context, bin, only string, s sizes) error {
 		}
 		all = append(all, more...)
 	}
-	return figures.Print(os.Stdout, all)
+	return harness.PrintFigures(os.Stdout, all)
 }
 
 // choose returns the named parts in their order.

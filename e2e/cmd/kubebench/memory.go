@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 )
 
 // resident is the resident memory of a process in bytes: now, and its peak since that
@@ -88,14 +87,14 @@ func (s *stage) memory(ctx context.Context, settle time.Duration) (m memory, err
 	return m, errors.Join(err, resetPeak(s.kubewatch.PID()), resetPeak(s.cluster.PID()))
 }
 
-func (m memory) figure(what string) figures.Figure {
-	return figures.Figure{What: what, Measured: fmt.Sprintf("%s resident, peak %s; heap %s, live %s; API server %s, peak %s",
+func (m memory) figure(what string) harness.Figure {
+	return harness.Figure{What: what, Measured: fmt.Sprintf("%s resident, peak %s; heap %s, live %s; API server %s, peak %s",
 		mib(m.kubewatch.now), mib(m.kubewatch.peak), mib(m.heap), mib(m.live), mib(m.server.now), mib(m.server.peak))}
 }
 
 // measureMemory measures what pods cost: those that are created while kubewatch
 // watches, changes of their states, and those that exist when it starts.
-func (z sizes) measureMemory(ctx context.Context, s *stage) (all []figures.Figure, err error) {
+func (z sizes) measureMemory(ctx context.Context, s *stage) (all []harness.Figure, err error) {
 	if err := s.watch(ctx); err != nil {
 		return nil, err
 	}
@@ -121,7 +120,7 @@ func (z sizes) measureMemory(ctx context.Context, s *stage) (all []figures.Figur
 	if err := s.digested(ctx, z.pods); err != nil {
 		return nil, err
 	}
-	some, err := note(fmt.Sprintf("  %d pods (%d bytes each) came in %s, each in two steps", z.pods, pods[0].Size(), figures.Rounded(created)))
+	some, err := note(fmt.Sprintf("  %d pods (%d bytes each) came in %s, each in two steps", z.pods, pods[0].Size(), harness.Rounded(created)))
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +139,7 @@ func (z sizes) measureMemory(ctx context.Context, s *stage) (all []figures.Figur
 		return nil, err
 	}
 	behind := time.Since(started)
-	if _, err := note(fmt.Sprintf("  %d changes of state in %s", z.pods, figures.Rounded(updated))); err != nil {
+	if _, err := note(fmt.Sprintf("  %d changes of state in %s", z.pods, harness.Rounded(updated))); err != nil {
 		return nil, err
 	}
 
@@ -165,10 +164,10 @@ func (z sizes) measureMemory(ctx context.Context, s *stage) (all []figures.Figur
 	}
 	each := func(before, after float64) string { return fmt.Sprintf("%.0f bytes", (after-before)/float64(z.pods)) }
 	return append(all,
-		figures.Figure{What: "  a pod of these", Measured: fmt.Sprintf("%s live in the heap as they came, %s where they were there; resident %s and %s", each(none.live, some.live), each(none.live, again.live),
+		harness.Figure{What: "  a pod of these", Measured: fmt.Sprintf("%s live in the heap as they came, %s where they were there; resident %s and %s", each(none.live, some.live), each(none.live, again.live),
 			each(float64(none.kubewatch.now), float64(some.kubewatch.now)), each(float64(none.kubewatch.now), float64(again.kubewatch.now)))},
-		figures.Figure{What: "  after the changes, a fault set to its message on the stream", Measured: figures.Rounded(behind).String()},
-		figures.Figure{What: "  from the start to the first event on the stream, all pods listed", Measured: figures.Rounded(watching).String()},
+		harness.Figure{What: "  after the changes, a fault set to its message on the stream", Measured: harness.Rounded(behind).String()},
+		harness.Figure{What: "  from the start to the first event on the stream, all pods listed", Measured: harness.Rounded(watching).String()},
 	), nil
 }
 

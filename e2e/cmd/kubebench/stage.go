@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
-	"github.com/tocsin-bus/tocsin/e2e/harness/figures"
 	"github.com/tocsin-bus/tocsin/e2e/harness/kube"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
@@ -49,7 +48,7 @@ type stage struct {
 }
 
 // onStage runs f on a stage of its own.
-func onStage(ctx context.Context, bin string, f func(context.Context, *stage) ([]figures.Figure, error)) (all []figures.Figure, err error) {
+func onStage(ctx context.Context, bin string, f func(context.Context, *stage) ([]harness.Figure, error)) (all []harness.Figure, err error) {
 	dir, err := os.MkdirTemp("", "tocsin-kubebench-")
 	if err != nil {
 		return nil, err

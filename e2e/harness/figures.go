@@ -1,8 +1,7 @@
-// Package figures prints what a benchmark measured: as lines of a table, each beside
-// the figure to meet. It asserts nothing.
-package figures
+package harness
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -10,11 +9,12 @@ import (
 	"time"
 )
 
-// Figure is one line of the table. Asked is empty if there is no figure to meet.
+// Figure is what a benchmark measured, beside the figure to meet. Asked is empty if
+// there is none.
 type Figure struct{ What, Asked, Measured string }
 
-// Print writes a table.
-func Print(w io.Writer, all []Figure) error {
+// PrintFigures writes figures as a table.
+func PrintFigures(w io.Writer, all []Figure) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "WHAT\tASKED\tMEASURED") // Flush returns the error
 	for _, f := range all {
@@ -43,8 +43,9 @@ func Rounded(d time.Duration) time.Duration {
 	return d
 }
 
-// Median returns the value in the middle, of two the higher. There has to be one.
-func Median(all []float64) float64 {
+// Median returns the middle value, or the higher of the two middle ones. There has to
+// be one.
+func Median[T cmp.Ordered](all []T) T {
 	all = slices.Sorted(slices.Values(all))
 	return all[len(all)/2]
 }
