@@ -11,9 +11,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/display"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
-	"github.com/tocsin-bus/tocsin/shared/sse"
 )
 
 // event decodes an alert and encodes it for readers: as it is stored, including fields of
@@ -65,5 +65,5 @@ func oneLine(data []byte) ([]byte, error) {
 // alertFrame returns the server-sent event of an alert: its sequence as id, and its JSON,
 // which must be one line.
 func alertFrame(seq uint64, data []byte) []byte {
-	return sse.Append(make([]byte, 0, len(data)+40), sse.Event{ID: strconv.FormatUint(seq, 10), Data: data})
+	return httpserve.AppendEvent(make([]byte, 0, len(data)+40), httpserve.ServerSentEvent{ID: strconv.FormatUint(seq, 10), Data: data})
 }

@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/dashboard/fanout"
-	"github.com/tocsin-bus/tocsin/services/dashboard/streamquery"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
-	"github.com/tocsin-bus/tocsin/shared/sse"
 )
 
 // Bounds of /events/stream.
@@ -34,14 +32,14 @@ const (
 )
 
 // hello starts a stream: a browser that loses it reconnects after a second.
-var hello = sse.AppendComment(sse.AppendRetry(nil, time.Second), "tocsin")
+var hello = httpserve.AppendComment(httpserve.AppendRetry(nil, time.Second), "tocsin")
 
 // heartbeatComment keeps the connection open, also in proxies.
-var heartbeatComment = sse.AppendComment(nil, "heartbeat")
+var heartbeatComment = httpserve.AppendComment(nil, "heartbeat")
 
 // droppedEvent returns the event with the number of alerts that a slow reader missed.
 func droppedEvent(alerts int) []byte {
-	return sse.Append(nil, sse.Event{Name: "dropped", Data: fmt.Appendf(nil, `{"dropped":%d}`, alerts)})
+	return httpserve.AppendEvent(nil, httpserve.ServerSentEvent{Name: "dropped", Data: fmt.Appendf(nil, `{"dropped":%d}`, alerts)})
 }
 
 // errReaderGone is returned when a reader can't be written to.
@@ -52,7 +50,7 @@ var errSignedOut = errors.New("the reader's sign-in has expired")
 
 // stream sends alerts until the reader leaves or the dashboard stops.
 func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
-	q, err := streamquery.Parse(r)
+	q, err := parseStreamQuery(r)
 	if err != nil {
 		return httpserve.Refuse(http.StatusBadRequest, err.Error())
 	}
@@ -64,7 +62,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
 		return httpserve.Refuse(http.StatusServiceUnavailable, fmt.Sprintf("too many readers, the limit is %d: close one", maxReaders)).Retry(readersRetry)
 	}
 	header := w.Header()
-	header.Set("Content-Type", sse.ContentType)
+	header.Set("Content-Type", httpserve.EventStreamType)
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Accel-Buffering", "no") // a proxy must not buffer it
 	if r.Method == http.MethodHead {
@@ -92,7 +90,7 @@ type sender struct {
 	*handler
 	// mayRead reports whether the reader may still read: a sign-in expires.
 	mayRead func() bool
-	query   streamquery.Query
+	query   streamQuery
 	// request ends when the reader has gone.
 	request context.Context
 	out     *http.ResponseController
@@ -160,10 +158,10 @@ func (s *sender) awaitLoaded(ctx context.Context, tick *time.Ticker) error {
 func (s *sender) start(ctx context.Context) (fanout.Position, error) {
 	now := s.hub.Snapshot()
 	switch {
-	case s.query.Resume:
+	case s.query.resume:
 		s.metrics.resumes.Inc()
 		return s.resume(ctx), nil
-	case s.query.Replay > 0:
+	case s.query.replay > 0:
 		return now.Position, s.replay(ctx, now)
 	default:
 		// After the alerts that were stored before it joined: the bus may have been
@@ -182,19 +180,19 @@ func (s *sender) start(ctx context.Context) (fanout.Position, error) {
 // resume returns the position that the reader names.
 func (s *sender) resume(ctx context.Context) fanout.Position {
 	now := s.hub.Snapshot()
-	for until := time.Now().Add(aheadWait); s.query.Last > now.Seq && ctx.Err() == nil; now = s.hub.Snapshot() {
+	for until := time.Now().Add(aheadWait); s.query.last > now.Seq && ctx.Err() == nil; now = s.hub.Snapshot() {
 		if time.Now().After(until) { // the stream was recreated: all of it is new
 			return fanout.Position{Generation: now.Generation}
 		}
 		pause(ctx, aheadPoll)
 	}
-	return fanout.Position{Generation: now.Generation, Seq: s.query.Last}
+	return fanout.Position{Generation: now.Generation, Seq: s.query.last}
 }
 
 // replay sends the newest alerts that the reader wants, up to a snapshot.
 func (s *sender) replay(ctx context.Context, now *fanout.Snapshot) error {
-	wanted := s.query.Filter.Select(now.Events)
-	if missing := s.query.Replay - len(wanted); missing > 0 && now.From > 1 {
+	wanted := s.query.filter.Select(now.Events)
+	if missing := s.query.replay - len(wanted); missing > 0 && now.From > 1 {
 		older, err := s.readOlder(ctx, now.From, missing)
 		if err != nil {
 			return err
@@ -202,7 +200,7 @@ func (s *sender) replay(ctx context.Context, now *fanout.Snapshot) error {
 		slices.Reverse(older)
 		wanted = append(older, wanted...)
 	}
-	return s.sendEvents(ctx, wanted[max(len(wanted)-s.query.Replay, 0):])
+	return s.sendEvents(ctx, wanted[max(len(wanted)-s.query.replay, 0):])
 }
 
 // readOlder reads the newest alerts before a sequence that the reader wants, newest first.
@@ -218,14 +216,14 @@ func (s *sender) readOlder(ctx context.Context, before uint64, limit int) ([]*fa
 	if err != nil || first == 0 {
 		return nil, err
 	}
-	return s.history.readBackwards(ctx, before, first, s.query.Filter, limit, maxScanned)
+	return s.history.readBackwards(ctx, before, first, s.query.filter, limit, maxScanned)
 }
 
 // join joins the hub at a position. Alerts that the hub does not keep are first read from
 // the bus.
 func (s *sender) join(ctx context.Context, at fanout.Position) (*fanout.Reader, error) {
 	for {
-		reader, err := s.hub.Join(ctx, s.query.Filter, at)
+		reader, err := s.hub.Join(ctx, s.query.filter, at)
 		switch {
 		case errors.Is(err, fanout.ErrRecreated):
 			at = fanout.Position{Generation: s.hub.Snapshot().Generation}
@@ -251,7 +249,7 @@ func (s *sender) sendUntilBacklog(ctx context.Context, at fanout.Position) (fano
 		return at, err
 	}
 	at.Seq = next - 1
-	return at, s.sendEvents(ctx, s.query.Filter.Select(events))
+	return at, s.sendEvents(ctx, s.query.filter.Select(events))
 }
 
 // readSpan reads the alerts from a sequence up to an end, and returns the next sequence.

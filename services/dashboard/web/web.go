@@ -15,7 +15,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tocsin-bus/tocsin/shared/static"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 //go:embed all:dist
@@ -60,14 +60,14 @@ func newPage(built fs.FS) (*Page, error) {
 		if err != nil {
 			return err
 		}
-		p.files["/"+name] = withCacheControl(cacheControl("/"+name), static.New(contentType(name), content))
+		p.files["/"+name] = withCacheControl(cacheControl("/"+name), httpserve.NewFile(contentType(name), content))
 		return nil
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if p.files[index] == nil {
-		p.files = map[string]http.Handler{"/": withCacheControl("no-store", static.New(contentType(index), []byte(placeholder)))}
+		p.files = map[string]http.Handler{"/": withCacheControl("no-store", httpserve.NewFile(contentType(index), []byte(placeholder)))}
 		return p, nil
 	}
 	p.built = true

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/shared/sse"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 // writeTimeout bounds one write to a client over HTTP. One that reads no faster loses the
@@ -93,7 +93,7 @@ func (r *response) FlushError() error {
 // message writes one JSON-RPC message as an event of the stream. A newline at its end is
 // left out.
 func (r *response) message(line []byte) error {
-	event := sse.Append(nil, sse.Event{Name: "message", Data: bytes.TrimRight(line, "\n")})
+	event := httpserve.AppendEvent(nil, httpserve.ServerSentEvent{Name: "message", Data: bytes.TrimRight(line, "\n")})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begin(http.StatusOK)

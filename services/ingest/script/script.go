@@ -10,7 +10,7 @@ import (
 	"embed"
 	"net/http"
 
-	"github.com/tocsin-bus/tocsin/shared/static"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 //go:embed all:dist
@@ -45,7 +45,7 @@ func serving(bundle []byte) http.Handler {
 			_, _ = w.Write([]byte(missing)) // the browser may be gone
 		})
 	}
-	file := static.New("text/javascript; charset=utf-8", bundle)
+	file := httpserve.NewFile("text/javascript; charset=utf-8", bundle)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A page that is reloaded checks for a new version of the script.
 		public(w).Set("Cache-Control", "no-cache")

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tocsin-bus/tocsin/shared/static"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
 func ask(t *testing.T, h http.Handler, method string, header ...string) *httptest.ResponseRecorder {
@@ -79,7 +79,7 @@ func TestBundle(t *testing.T) {
 		t.Skip("the bundle is not built: make script does it, where there is Node")
 	}
 	const limit = 12 << 10 // bytes
-	if n := len(static.Zip(bundle)); n >= limit {
+	if n := len(httpserve.Gzip(bundle)); n >= limit {
 		t.Errorf("%d bytes compressed, the limit is %d", n, limit)
 	}
 	if !bytes.HasPrefix(bundle, []byte("/* tocsin.js")) || bytes.Contains(bundle, []byte("</script")) {

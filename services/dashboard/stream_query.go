@@ -1,5 +1,4 @@
-// Package streamquery parses the parameters of a request for /events/stream.
-package streamquery
+package dashboard
 
 import (
 	"fmt"
@@ -14,39 +13,40 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
+// Bounds of the parameters of /events/stream.
 const (
-	// MaxReplay is the maximum number of past alerts that a reader can request.
-	MaxReplay = 1000
-	// maxValues is the maximum number of values of one parameter.
-	maxValues = 32
+	// maxReplay is the maximum number of past alerts that a reader can request.
+	maxReplay = 1000
+	// maxFilterValues is the maximum number of values of one parameter.
+	maxFilterValues = 32
 	// maxApp is the maximum length of an app's name, in bytes.
 	maxApp = silence.MaxApp
 )
 
-// Query is a parsed request.
-type Query struct {
-	Filter fanout.Filter
-	// Replay is the number of past alerts to send first. It is ignored with Resume.
-	Replay int
-	// Resume reports whether to start after the alert with the sequence Last.
-	Resume bool
-	Last   uint64
+// streamQuery is a parsed request for /events/stream.
+type streamQuery struct {
+	filter fanout.Filter
+	// replay is the number of past alerts to send first. It is ignored if resume is set.
+	replay int
+	// resume reports whether to start after the alert with the sequence last.
+	resume bool
+	last   uint64
 }
 
-// Parse parses a request. Its error names the parameter and the allowed values. Unknown
-// parameters are ignored.
-func Parse(r *http.Request) (Query, error) {
-	var q Query
+// parseStreamQuery parses a request. Its error names the parameter and the allowed values.
+// Unknown parameters are ignored.
+func parseStreamQuery(r *http.Request) (streamQuery, error) {
+	var q streamQuery
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return q, fmt.Errorf("the query can't be read: %w", err)
 	}
-	if q.Filter, err = filter(values); err != nil {
+	if q.filter, err = parseFilter(values); err != nil {
 		return q, err
 	}
 	if text := values.Get("replay"); text != "" {
-		if q.Replay, err = strconv.Atoi(text); err != nil || q.Replay < 0 || q.Replay > MaxReplay {
-			return q, fmt.Errorf("replay must be between 0 and %d", MaxReplay)
+		if q.replay, err = strconv.Atoi(text); err != nil || q.replay < 0 || q.replay > maxReplay {
+			return q, fmt.Errorf("replay must be between 0 and %d", maxReplay)
 		}
 	}
 	// The header wins: when a browser reconnects, it has the current position, and the URL
@@ -55,17 +55,18 @@ func Parse(r *http.Request) (Query, error) {
 		if text == "" {
 			continue
 		}
-		if q.Last, err = strconv.ParseUint(text, 10, 64); err != nil {
+		if q.last, err = strconv.ParseUint(text, 10, 64); err != nil {
 			return q, fmt.Errorf("Last-Event-ID (last_event_id) must be the id of an event: the alert's sequence")
 		}
-		q.Resume = true
+		q.resume = true
 		break
 	}
 	return q, nil
 }
 
-func filter(values url.Values) (f fanout.Filter, err error) {
-	categories, err := list(values, "category")
+// parseFilter parses the parameters category, severity and app.
+func parseFilter(values url.Values) (f fanout.Filter, err error) {
+	categories, err := valuesOf(values, "category")
 	if err != nil {
 		return f, err
 	}
@@ -76,7 +77,7 @@ func filter(values url.Values) (f fanout.Filter, err error) {
 		}
 		f.Categories = append(f.Categories, c)
 	}
-	severities, err := list(values, "severity")
+	severities, err := valuesOf(values, "severity")
 	if err != nil {
 		return f, err
 	}
@@ -89,7 +90,7 @@ func filter(values url.Values) (f fanout.Filter, err error) {
 			f.MinRank = rank
 		}
 	}
-	if f.Apps, err = list(values, "app"); err != nil {
+	if f.Apps, err = valuesOf(values, "app"); err != nil {
 		return f, err
 	}
 	for _, app := range f.Apps {
@@ -100,8 +101,8 @@ func filter(values url.Values) (f fanout.Filter, err error) {
 	return f, nil
 }
 
-// list returns the values of a parameter, which may be repeated or separated by commas.
-func list(values url.Values, name string) ([]string, error) {
+// valuesOf returns the values of a parameter, which may be repeated or separated by commas.
+func valuesOf(values url.Values, name string) ([]string, error) {
 	var all []string
 	for _, text := range values[name] {
 		for part := range strings.SplitSeq(text, ",") {
@@ -109,8 +110,8 @@ func list(values url.Values, name string) ([]string, error) {
 				all = append(all, part)
 			}
 		}
-		if len(all) > maxValues {
-			return nil, fmt.Errorf("%s must have at most %d values", name, maxValues)
+		if len(all) > maxFilterValues {
+			return nil, fmt.Errorf("%s must have at most %d values", name, maxFilterValues)
 		}
 	}
 	return all, nil

@@ -1,7 +1,4 @@
-// Package static serves files that are embedded in the binary, compressed and with an ETag.
-//
-// Access and caching are the caller's: it checks Host and Origin, and sets its headers before.
-package static
+package httpserve
 
 import (
 	"bytes"
@@ -14,9 +11,10 @@ import (
 	"strings"
 )
 
-// File is one file, ready to be served. It is a handler for GET and HEAD.
+// File is a file that is embedded in the binary, served for GET and HEAD with an ETag and, if
+// the browser accepts gzip, compressed. The caller checks access and sets Cache-Control.
 type File struct {
-	media         string
+	mediaType     string
 	plain, zipped variant
 }
 
@@ -29,21 +27,21 @@ type variant struct {
 // minZipped is the smallest file, in bytes, that is compressed.
 const minZipped = 512
 
-// New returns a file with a media type. It is compressed now, unless it is small or does not get
-// smaller.
-func New(media string, content []byte) *File {
+// NewFile returns a file with a media type. It compresses the content once, unless it is small
+// or does not get smaller.
+func NewFile(mediaType string, content []byte) *File {
 	sum := sha256.Sum256(content)
 	name := hex.EncodeToString(sum[:8])
-	f := &File{media: media, plain: variant{`"` + name + `"`, content}}
+	f := &File{mediaType: mediaType, plain: variant{`"` + name + `"`, content}}
 	if len(content) >= minZipped {
-		if zipped := Zip(content); len(zipped) < len(content) {
+		if zipped := Gzip(content); len(zipped) < len(content) {
 			f.zipped = variant{`"` + name + `-gzip"`, zipped}
 		}
 	}
 	return f
 }
 
-// ServeHTTP answers with the file, or with 304 where the browser has it.
+// ServeHTTP answers with the file, or with 304 if the browser has it.
 func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
 	answer := f.plain
@@ -55,11 +53,11 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Etag", answer.tag)
-	if f.known(r.Header.Values("If-None-Match")) {
+	if f.isCached(r.Header.Values("If-None-Match")) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	header.Set("Content-Type", f.media)
+	header.Set("Content-Type", f.mediaType)
 	header.Set("Content-Length", strconv.Itoa(len(answer.body)))
 	if answer.tag == f.zipped.tag {
 		header.Set("Content-Encoding", "gzip")
@@ -69,9 +67,9 @@ func (f *File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// known reports whether the browser has the file, in either encoding.
-func (f *File) known(ifNoneMatch []string) bool {
-	for tag := range elements(ifNoneMatch) {
+// isCached reports whether the browser has the file, in either encoding.
+func (f *File) isCached(ifNoneMatch []string) bool {
+	for tag := range listElements(ifNoneMatch) {
 		tag = strings.TrimPrefix(tag, "W/")
 		if tag == "*" || tag != "" && (tag == f.plain.tag || tag == f.zipped.tag) {
 			return true
@@ -82,7 +80,7 @@ func (f *File) known(ifNoneMatch []string) bool {
 
 // acceptsGzip reports whether Accept-Encoding allows gzip (RFC 9110, section 12.5.3).
 func acceptsGzip(values []string) bool {
-	for element := range elements(values) {
+	for element := range listElements(values) {
 		coding, params, _ := strings.Cut(element, ";")
 		if !slices.Contains([]string{"gzip", "x-gzip", "*"}, strings.ToLower(strings.TrimSpace(coding))) {
 			continue
@@ -94,8 +92,8 @@ func acceptsGzip(values []string) bool {
 	return false
 }
 
-// elements yields the elements of a list in a header.
-func elements(values []string) func(yield func(string) bool) {
+// listElements yields the comma-separated elements of a header, which may be repeated.
+func listElements(values []string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, value := range values {
 			for element := range strings.SplitSeq(value, ",") {
@@ -107,8 +105,8 @@ func elements(values []string) func(yield func(string) bool) {
 	}
 }
 
-// Zip compresses with the best compression of gzip: it is done once for many answers.
-func Zip(data []byte) []byte {
+// Gzip compresses data as small as gzip can, for data that is compressed once and sent often.
+func Gzip(data []byte) []byte {
 	var zipped bytes.Buffer
 	w, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
 	if err == nil {
