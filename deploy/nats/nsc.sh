@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the roles as users of an operator's account, with credentials files, by
 # nsc (github.com/nats-io/nsc). See README.md.
-# Written by a test from the table in shared/bus/roles.go; to write it anew:
+# Written by a test from the table in shared/bus/roles.go; to write it again:
 #   cd shared && go test ./bus -run TestRolesOfAServer -update
 #
 # usage: nsc.sh DIR    the operator is there already

@@ -197,7 +197,7 @@ func TestImagesOfServices(t *testing.T) {
 	for _, c := range all {
 		endsWell(t, c)
 	}
-	// A public listener needs a token, and the log says so.
+	// A public listener needs a token; the log names the setting.
 	bare := runIn(t, n, containers.Spec{Name: "bare", Image: built.Ingest, Env: map[string]string{"TOCSIN_NATS_URL": "nats://nats:4222"}})
 	output := ""
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool {

@@ -179,7 +179,7 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s is delivered as %+v", k.fault, a)
 		}
 	}
-	// What the log adds is an update of the same alert.
+	// The log updates the same alert.
 	until("its logs", func(_, stream []alert.Alert) string {
 		for _, fault := range []string{shared.Crash, shared.OutOfMemory, shared.CrashLoop} {
 			panics := false

@@ -65,7 +65,7 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 	if l := n.Data.Logs[0]; l.Error != "" || l.Sample != panicked || !l.HasPanic {
 		t.Errorf("got %+v, want no Error, Sample %v and HasPanic", l, panicked)
 	}
-	// Of the faults from before the watch, only those that still last are reported.
+	// A fault from before the watch is reported only if it still lasts.
 	looping := 0
 	for _, m := range w.published(t, ns) {
 		switch name := m.Event.InvolvedObject.Name; {

@@ -48,7 +48,7 @@ func TestWorkload(t *testing.T) {
 		}
 		w.event(t, ns, p, shared.TypeWarning, "BackOff", "Back-off restarting failed container app in pod "+p.Name)
 	}
-	// told returns the alerts of the namespace about its crash loop.
+	// delivered returns the alerts of the namespace about its crash loop.
 	delivered := func() (r raised) {
 		for _, a := range listen() {
 			if a.Context["namespace"] != ns || a.Context["fault"] != shared.CrashLoop {

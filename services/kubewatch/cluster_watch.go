@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tocsin-bus/tocsin/services/kubewatch/api"
-	"github.com/tocsin-bus/tocsin/services/kubewatch/clusters"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/lease"
 	"github.com/tocsin-bus/tocsin/shared/kube"
@@ -35,7 +34,7 @@ type clusterWatch struct {
 	statusChanged chan struct{}
 }
 
-func newClusterWatch(k *process, c clusters.Cluster) (*clusterWatch, error) {
+func newClusterWatch(k *process, c Cluster) (*clusterWatch, error) {
 	client, err := api.Connect(c.Config)
 	if err != nil {
 		return nil, fmt.Errorf("cluster %s: %w", c.Name, err)

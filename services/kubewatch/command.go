@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
-	"github.com/tocsin-bus/tocsin/services/kubewatch/clusters"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/logs"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/kube"
@@ -31,11 +30,6 @@ type ClusterFlags struct {
 	AllContexts bool     `help:"Watch the clusters of all contexts." env:"TOCSIN_KUBE_ALL_CONTEXTS"`
 	ClusterName string   `help:"Name of the cluster that kubewatch runs in. Default: ${default}." default:"in-cluster" env:"TOCSIN_KUBE_CLUSTER_NAME" placeholder:"NAME"`
 	Namespace   string   `help:"Namespace to watch. Default: all namespaces, and the nodes." env:"TOCSIN_KUBE_NAMESPACE" placeholder:"NAME"`
-}
-
-// Choice returns the values of the flags.
-func (f ClusterFlags) Choice() clusters.Choice {
-	return clusters.Choice{Kubeconfig: f.Kubeconfig, Contexts: f.Contexts, All: f.AllContexts, InClusterName: f.ClusterName, Namespace: f.Namespace}
 }
 
 // Validate refuses flags that exclude each other.
@@ -98,7 +92,7 @@ func (c *Command) Validate() error { return c.CheckBus(c.BusFlags) }
 // Run runs a kubewatch until ctx ends.
 func (c *Command) Run(ctx context.Context, env service.Env) error {
 	env.LogSettingsFile()
-	found, err := clusters.Find(c.Choice())
+	found, err := c.FindClusters()
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tocsin-bus/tocsin/services/kubewatch"
-	"github.com/tocsin-bus/tocsin/services/kubewatch/clusters"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/kubetest"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/external"
@@ -41,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		err := kubewatch.Run(context.Background(), kubewatch.Config{
 			Bus:      bus.Config{URL: c.URL, Creds: c.Creds},
-			Clusters: []clusters.Cluster{{Name: "dev", Config: &rest.Config{Host: c.Cluster}}},
+			Clusters: []kubewatch.Cluster{{Name: "dev", Config: &rest.Config{Host: c.Cluster}}},
 			Registry: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler), Version: "child",
 		})
 		panic(fmt.Sprint("the kubewatch ended unexpectedly: ", err))
@@ -281,7 +280,7 @@ func TestTwoNames(t *testing.T) {
 	go func() {
 		ended <- kubewatch.Run(ctx, kubewatch.Config{
 			Bus: r.bus.Config(bus.RoleKubewatch), Registry: prometheus.NewRegistry(), Logger: r.log, State: state,
-			Clusters: []clusters.Cluster{{Name: "one", Config: r.cluster.Config()}, {Name: "two", Config: r.cluster.Config()}},
+			Clusters: []kubewatch.Cluster{{Name: "one", Config: r.cluster.Config()}, {Name: "two", Config: r.cluster.Config()}},
 		})
 	}()
 	r.until("two requests for the uid", func() bool { return r.cluster.Requests("get /api/v1/namespaces/kube-system") == 2 })

@@ -21,7 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tocsin-bus/tocsin/services/kubewatch/clusters"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/logs"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/outbox"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -37,7 +36,7 @@ type Config struct {
 	// Layout is the layout of the streams that Provision creates.
 	Layout bus.Layout
 	// Clusters are the clusters to watch.
-	Clusters []clusters.Cluster
+	Clusters []Cluster
 	// Logs bounds reading the logs of containers.
 	Logs     logs.Config
 	Registry prometheus.Registerer

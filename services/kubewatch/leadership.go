@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/tocsin-bus/tocsin/services/kubewatch/checkpoint"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/convert"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/feed"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/outbox"
@@ -39,8 +38,8 @@ type leadership struct {
 	session   *bus.Session
 	converter convert.Converter
 	// checkpoints stores checkpoints; start is the one from which this leadership resumes.
-	checkpoints *checkpoint.Store
-	start       checkpoint.Checkpoint
+	checkpoints *outbox.CheckpointStore
+	start       outbox.Checkpoint
 	// streamCreated is when the stream KUBERNETES was created.
 	streamCreated time.Time
 	// publishedIDs are the ids of the messages after the checkpoint.
@@ -113,8 +112,8 @@ func (l *leadership) readPublished(ctx context.Context) (last uint64, status kub
 	defer cancel()
 	// The checkpoint comes first: a former leader that does not know yet that it is none
 	// publishes only after it.
-	l.checkpoints, l.start, err = checkpoint.Open(ctx, l.session.Document(bus.BucketClusters, l.key))
-	if errors.Is(err, checkpoint.ErrUnreadable) {
+	l.checkpoints, l.start, err = outbox.OpenCheckpoint(ctx, l.session.Document(bus.BucketClusters, l.key))
+	if errors.Is(err, outbox.ErrUnreadable) {
 		l.log.Warn("the cluster is watched from now on; events since it was watched last are lost", "error", err)
 	} else if err != nil {
 		return 0, status, err
@@ -171,10 +170,10 @@ func (l *leadership) queueWatermark(w outbox.Watermark) {
 func (l *leadership) saveCheckpoints(ctx context.Context) error {
 	for w := range l.watermark {
 		for {
-			err := l.checkpoints.Save(ctx, checkpoint.Checkpoint{
+			err := l.checkpoints.Save(ctx, outbox.Checkpoint{
 				ClusterUID: l.uid, Version: w.Version, Sequence: w.Sequence, Stream: l.streamCreated, By: l.identity.ID,
 			})
-			if errors.Is(err, checkpoint.ErrOvertaken) {
+			if errors.Is(err, outbox.ErrOvertaken) {
 				return err
 			}
 			ended := !pause(ctx, saveEvery)
@@ -321,7 +320,7 @@ func (l *leadership) identify(ctx context.Context, f *feed.Feed) error {
 		if l.start.Version != "" {
 			l.log.Warn("another cluster has this name now; its events are watched from now on", "was", l.start.ClusterUID, "is", l.uid)
 		}
-		l.start = checkpoint.Checkpoint{}
+		l.start = outbox.Checkpoint{}
 	}
 	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tocsin-bus/tocsin/services/kubewatch"
-	"github.com/tocsin-bus/tocsin/services/kubewatch/clusters"
 	"github.com/tocsin-bus/tocsin/services/kubewatch/kubetest"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
@@ -112,7 +111,7 @@ func (r *rig) watchIn(name, namespace string) *watcher {
 	ctx, w.cancel = context.WithCancel(context.Background())
 	go func() {
 		w.ended <- kubewatch.Run(ctx, kubewatch.Config{
-			Bus: r.bus.Config(bus.RoleKubewatch), Clusters: []clusters.Cluster{{Name: name, Config: r.cluster.Config(), Namespace: namespace}},
+			Bus: r.bus.Config(bus.RoleKubewatch), Clusters: []kubewatch.Cluster{{Name: name, Config: r.cluster.Config(), Namespace: namespace}},
 			Registry: w.Registry, Logger: r.log, State: w.State, Version: "test",
 		})
 	}()

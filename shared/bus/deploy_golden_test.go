@@ -42,7 +42,7 @@ func TestRolesOfAServer(t *testing.T) {
 	}
 }
 
-const golden = `# Written by a test from the table in shared/bus/roles.go; to write it anew:
+const golden = `# Written by a test from the table in shared/bus/roles.go; to write it again:
 #   cd shared && go test ./bus -run TestRolesOfAServer -update
 `
 

@@ -40,8 +40,8 @@ const (
 	// large enough for the end to be included. If it is not, see read.
 	tailLines  = 200
 	limitBytes = 256 << 10
-	// maxWaiting is how many captures of a cluster may wait. Captures beyond that are
-	// refused: each of their logs has an error that says so.
+	// maxWaiting is how many captures of a cluster may wait. A capture beyond that is
+	// refused: each of its logs has an error with the reason.
 	maxWaiting = 200
 	// maxError bounds the explanation of a missing log, in characters.
 	maxError = 300

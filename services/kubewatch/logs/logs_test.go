@@ -288,7 +288,7 @@ func TestHalfSecrets(t *testing.T) {
 	filler := func(n int) string { return strings.Repeat("x", n-1) + "," }
 	for off := range len(secret) {
 		for what, log := range map[string]string{
-			// One line, of which only the beginning can be read.
+			// One line; only its beginning can be read.
 			"end": filler(256<<10-off) + secret + filler(100<<10),
 			// The masks are so short that the beginning of the examined part is kept.
 			"begin": filler(30<<10) + secret + filler(100) + "token=" + strings.Repeat("t", kube.MaxLog+8<<10-100-6-off) + "\n",

@@ -2,8 +2,8 @@
 //
 // An item counts as stored once the bus has acknowledged it and everything before it. Many
 // messages are in flight at once. A message that is not acknowledged is sent again with the
-// same Nats-Msg-Id until it is. The package does not know what the messages contain, nor
-// where the progress is saved.
+// same Nats-Msg-Id until it is. A checkpoint saves the progress for the next kubewatch
+// (checkpoint.go). The package does not know what the messages contain.
 package outbox
 
 import (

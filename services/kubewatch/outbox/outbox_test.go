@@ -170,7 +170,8 @@ func TestFirst(t *testing.T) {
 	}
 }
 
-// TestAbort checks that Run returns at once when its context ends, whatever is in flight.
+// TestAbort checks that Run returns at once when its context ends, also with messages in
+// flight.
 func TestAbort(t *testing.T) {
 	r := bustest.Cluster(t, 1)
 	r.Provision(bus.Layout{})

@@ -1,8 +1,4 @@
-// Package checkpoint stores up to where the events of each cluster were published, so that
-// the next kubewatch that watches it resumes there.
-//
-// It writes by compare-and-set and detects that another kubewatch has written in between.
-package checkpoint
+package outbox
 
 import (
 	"context"
@@ -14,7 +10,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// Checkpoint is up to where the events of a cluster were published.
+// Checkpoint is up to where the events of a cluster were published. The next kubewatch that
+// watches the cluster resumes there.
 type Checkpoint struct {
 	// ClusterUID is the uid of the cluster. Another uid under the same name is another
 	// cluster.
@@ -32,32 +29,34 @@ type Checkpoint struct {
 // ErrOvertaken is returned by Save if another kubewatch has written the checkpoint since.
 var ErrOvertaken = errors.New("another kubewatch has written the checkpoint of this cluster")
 
-// ErrUnreadable is returned by Open if the stored document is not a checkpoint.
+// ErrUnreadable is returned by OpenCheckpoint if the stored document is not a outbox.
 var ErrUnreadable = errors.New("the stored document is not a checkpoint")
 
-// timeout bounds one request to the bucket.
-const timeout = 3 * time.Second
+// checkpointTimeout bounds one request to the bucket.
+const checkpointTimeout = 3 * time.Second
 
-// Store reads and writes the checkpoint of one cluster. It is for one goroutine.
-type Store struct {
+// CheckpointStore reads and writes the checkpoint of one cluster. It writes by
+// compare-and-set and detects that another kubewatch has written in between. It is for one
+// goroutine.
+type CheckpointStore struct {
 	doc      bus.Document
 	revision uint64
 	written  time.Time
 }
 
-// Written returns when the checkpoint that Open read was written, zero if there was none.
-func (s *Store) Written() time.Time { return s.written }
+// Written returns when the checkpoint that OpenCheckpoint read was written, zero if there was none.
+func (s *CheckpointStore) Written() time.Time { return s.written }
 
-// Open reads the checkpoint, which is empty before the first Save. With ErrUnreadable it
+// OpenCheckpoint reads the checkpoint, which is empty before the first Save. With ErrUnreadable it
 // returns an empty one and a store that can write.
-func Open(ctx context.Context, doc bus.Document) (*Store, Checkpoint, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func OpenCheckpoint(ctx context.Context, doc bus.Document) (*CheckpointStore, Checkpoint, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout)
 	defer cancel()
 	entry, err := doc.Get(ctx)
 	if err != nil {
 		return nil, Checkpoint{}, fmt.Errorf("read the checkpoint: %w", err)
 	}
-	s := &Store{doc: doc, revision: entry.Revision, written: entry.Written}
+	s := &CheckpointStore{doc: doc, revision: entry.Revision, written: entry.Written}
 	if !entry.Exists() {
 		return s, Checkpoint{}, nil
 	}
@@ -69,10 +68,10 @@ func Open(ctx context.Context, doc bus.Document) (*Store, Checkpoint, error) {
 	return s, c, nil
 }
 
-// Save writes a checkpoint. The error wraps ErrOvertaken if another kubewatch has written
+// Save writes a outbox. The error wraps ErrOvertaken if another kubewatch has written
 // one since.
-func (s *Store) Save(ctx context.Context, c Checkpoint) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func (s *CheckpointStore) Save(ctx context.Context, c Checkpoint) error {
+	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout)
 	defer cancel()
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -91,7 +90,7 @@ func (s *Store) Save(ctx context.Context, c Checkpoint) error {
 
 // replaceOwn writes over a checkpoint of our own whose acknowledgement was lost, and over
 // one that was deleted.
-func (s *Store) replaceOwn(ctx context.Context, by string, data []byte) (uint64, error) {
+func (s *CheckpointStore) replaceOwn(ctx context.Context, by string, data []byte) (uint64, error) {
 	entry, err := s.doc.Get(ctx)
 	if err != nil {
 		return 0, err

@@ -1,8 +1,4 @@
-// Package clusters finds the clusters to watch and how to connect to them: contexts of a
-// kubeconfig, or the cluster that this process runs in.
-//
-// It sends no request to a cluster.
-package clusters
+package kubewatch
 
 import (
 	"errors"
@@ -20,11 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// MaxClusters is how many clusters one kubewatch watches. Each needs memory for its objects.
-const MaxClusters = 50
-
-// DefaultName is the name of the cluster that this process runs in.
-const DefaultName = "in-cluster"
+// maxClusters is how many clusters one kubewatch watches. Each needs memory for its objects.
+const maxClusters = 50
 
 // Cluster is a cluster to watch.
 type Cluster struct {
@@ -35,41 +28,29 @@ type Cluster struct {
 	Namespace string
 }
 
-// Choice selects clusters.
-type Choice struct {
-	// Kubeconfig lists files in the format of KUBECONFIG; empty means ~/.kube/config.
-	Kubeconfig string
-	// Contexts are the contexts to watch. Empty means the current one, or all with All.
-	Contexts []string
-	All      bool
-	// InClusterName is the name of the cluster that this process runs in. That one is
-	// watched if there is no kubeconfig.
-	InClusterName string
-	// Namespace is the namespace to watch, empty for all.
-	Namespace string
-}
-
-// Find returns the selected clusters. Its errors are about the settings.
-func Find(choice Choice) ([]Cluster, error) {
-	if ns := choice.Namespace; ns != "" {
+// FindClusters returns the selected clusters: contexts of a kubeconfig, or the cluster that
+// this process runs in if there is no kubeconfig. It sends no request to a cluster; its
+// errors are about the settings.
+func (f ClusterFlags) FindClusters() ([]Cluster, error) {
+	if ns := f.Namespace; ns != "" {
 		if wrong := validation.IsDNS1123Label(ns); len(wrong) > 0 {
 			return nil, fmt.Errorf("--namespace %q: %s", ns, strings.Join(wrong, "; "))
 		}
 	}
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: []string{clientcmd.RecommendedHomeFile}}
-	if choice.Kubeconfig != "" {
-		rules.Precedence = filepath.SplitList(choice.Kubeconfig)
-		if err := readable(rules.Precedence); err != nil {
+	if f.Kubeconfig != "" {
+		rules.Precedence = filepath.SplitList(f.Kubeconfig)
+		if err := checkReadable(rules.Precedence); err != nil {
 			return nil, err
 		}
 	} else if _, err := os.Stat(clientcmd.RecommendedHomeFile); errors.Is(err, fs.ErrNotExist) {
-		return inCluster(choice)
+		return f.inCluster()
 	}
 	config, err := rules.Load()
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig %s: %w", strings.Join(rules.Precedence, ", "), err)
 	}
-	names, err := contexts(choice, config)
+	names, err := f.selectContexts(config)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s: %w", strings.Join(rules.Precedence, ", "), err)
 	}
@@ -79,13 +60,13 @@ func Find(choice Choice) ([]Cluster, error) {
 		if err != nil {
 			return nil, fmt.Errorf("kubeconfig %s: context %s: %w", strings.Join(rules.Precedence, ", "), name, err)
 		}
-		found = append(found, Cluster{Name: name, Config: cfg, Namespace: choice.Namespace})
+		found = append(found, Cluster{Name: name, Config: cfg, Namespace: f.Namespace})
 	}
 	return found, nil
 }
 
-// readable returns an error for a kubeconfig that does not exist: clientcmd skips those.
-func readable(files []string) error {
+// checkReadable returns an error for a kubeconfig that does not exist: clientcmd skips those.
+func checkReadable(files []string) error {
 	for _, file := range files {
 		if file == "" { // as in "a::b"
 			continue
@@ -97,17 +78,17 @@ func readable(files []string) error {
 	return nil
 }
 
-// contexts returns the names of the selected contexts, each once.
-func contexts(choice Choice, config *api.Config) ([]string, error) {
+// selectContexts returns the names of the selected contexts, each once.
+func (f ClusterFlags) selectContexts(config *api.Config) ([]string, error) {
 	var names []string
 	switch {
-	case choice.All:
+	case f.AllContexts:
 		names = slices.Sorted(maps.Keys(config.Contexts))
 		if len(names) == 0 {
 			return nil, errors.New("it has no context")
 		}
-	case len(choice.Contexts) > 0:
-		for _, name := range choice.Contexts {
+	case len(f.Contexts) > 0:
+		for _, name := range f.Contexts {
 			if config.Contexts[name] == nil {
 				return nil, fmt.Errorf("it has no context %q: there are %s", name, strings.Join(slices.Sorted(maps.Keys(config.Contexts)), ", "))
 			}
@@ -120,21 +101,22 @@ func contexts(choice Choice, config *api.Config) ([]string, error) {
 	default:
 		names = []string{config.CurrentContext}
 	}
-	if len(names) > MaxClusters {
-		return nil, fmt.Errorf("%d contexts are more than the %d that one kubewatch watches: select fewer with --context", len(names), MaxClusters)
+	if len(names) > maxClusters {
+		return nil, fmt.Errorf("%d contexts are more than the %d that one kubewatch watches: select fewer with --context", len(names), maxClusters)
 	}
 	return names, nil
 }
 
-func inCluster(choice Choice) ([]Cluster, error) {
+// inCluster returns the cluster that this process runs in.
+func (f ClusterFlags) inCluster() ([]Cluster, error) {
 	cfg, err := rest.InClusterConfig()
 	switch {
 	case errors.Is(err, rest.ErrNotInCluster):
 		return nil, fmt.Errorf("there is no cluster to watch: %s does not exist, and this process runs in no pod: set --kubeconfig or KUBECONFIG", clientcmd.RecommendedHomeFile)
 	case err != nil:
 		return nil, fmt.Errorf("watch the cluster of this pod: %w: the pod needs a service account with automountServiceAccountToken", err)
-	case choice.All || len(choice.Contexts) > 0:
+	case f.AllContexts || len(f.Contexts) > 0:
 		return nil, fmt.Errorf("--context and --all-contexts need a kubeconfig, and %s does not exist: unset them to watch the cluster of this pod", clientcmd.RecommendedHomeFile)
 	}
-	return []Cluster{{Name: choice.InClusterName, Config: cfg, Namespace: choice.Namespace}}, nil
+	return []Cluster{{Name: f.ClusterName, Config: cfg, Namespace: f.Namespace}}, nil
 }

@@ -1,4 +1,4 @@
-package checkpoint_test
+package outbox_test
 
 import (
 	"errors"
@@ -7,32 +7,32 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tocsin-bus/tocsin/services/kubewatch/checkpoint"
+	"github.com/tocsin-bus/tocsin/services/kubewatch/outbox"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// TestCheckpoint checks that Open reads what Save wrote, and that the slower of two writers
+// TestCheckpoint checks that OpenCheckpoint reads what Save wrote, and that the slower of two writers
 // is overtaken.
 func TestCheckpoint(t *testing.T) {
 	s := bustest.Start(t).Connect(bus.RoleKubewatch)
 	doc := s.Document(bus.BucketClusters, "dev")
-	open := func() (*checkpoint.Store, checkpoint.Checkpoint) {
+	open := func() (*outbox.CheckpointStore, outbox.Checkpoint) {
 		t.Helper()
-		store, c, err := checkpoint.Open(t.Context(), doc)
+		store, c, err := outbox.OpenCheckpoint(t.Context(), doc)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return store, c
 	}
 	a, got := open()
-	if diff := cmp.Diff(checkpoint.Checkpoint{}, got); diff != "" {
+	if diff := cmp.Diff(outbox.Checkpoint{}, got); diff != "" {
 		t.Errorf("first checkpoint (-want +got):\n%s", diff)
 	}
 	if !a.Written().IsZero() {
 		t.Errorf("Written of the first checkpoint = %v, want zero", a.Written())
 	}
-	want := checkpoint.Checkpoint{ClusterUID: "u", Version: "812", Sequence: 7, Stream: time.Unix(1000, 5).UTC(), By: "a"}
+	want := outbox.Checkpoint{ClusterUID: "u", Version: "812", Sequence: 7, Stream: time.Unix(1000, 5).UTC(), By: "a"}
 	if err := a.Save(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
@@ -72,34 +72,34 @@ func TestCheckpoint(t *testing.T) {
 		}
 	}
 	want.By = "b"
-	if err := b.Save(t.Context(), want); !errors.Is(err, checkpoint.ErrOvertaken) {
-		t.Errorf("Save at an old revision = %v, want %v", err, checkpoint.ErrOvertaken)
+	if err := b.Save(t.Context(), want); !errors.Is(err, outbox.ErrOvertaken) {
+		t.Errorf("Save at an old revision = %v, want %v", err, outbox.ErrOvertaken)
 	}
 	if _, err := kv.Put(t.Context(), "dev", []byte("{")); err != nil {
 		t.Fatal(err)
 	}
-	store, got, err := checkpoint.Open(t.Context(), doc)
-	if got != (checkpoint.Checkpoint{}) || !errors.Is(err, checkpoint.ErrUnreadable) {
-		t.Errorf("Open of an unreadable checkpoint = %+v, %v; want an empty one, %v", got, err, checkpoint.ErrUnreadable)
+	store, got, err := outbox.OpenCheckpoint(t.Context(), doc)
+	if got != (outbox.Checkpoint{}) || !errors.Is(err, outbox.ErrUnreadable) {
+		t.Errorf("OpenCheckpoint of an unreadable checkpoint = %+v, %v; want an empty one, %v", got, err, outbox.ErrUnreadable)
 	}
 	if err := store.Save(t.Context(), want); err != nil {
 		t.Errorf("Save over an unreadable checkpoint = %v, want nil", err)
 	}
 }
 
-// TestStoredFormat checks that the checkpoints of earlier versions are read.
-func TestStoredFormat(t *testing.T) {
+// TestStoredCheckpoint checks that the checkpoints of earlier versions are read.
+func TestStoredCheckpoint(t *testing.T) {
 	s := bustest.Start(t).Connect(bus.RoleKubewatch)
 	doc := s.Document(bus.BucketClusters, "dev")
 	stored := `{"cluster_uid":"u","resource_version":"812","sequence":7,"stream":"2026-01-28T14:30:00Z","by":"a"}`
 	if _, err := doc.Write(t.Context(), []byte(stored), 0); err != nil {
 		t.Fatal(err)
 	}
-	_, got, err := checkpoint.Open(t.Context(), doc)
+	_, got, err := outbox.OpenCheckpoint(t.Context(), doc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := checkpoint.Checkpoint{ClusterUID: "u", Version: "812", Sequence: 7, Stream: time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC), By: "a"}
+	want := outbox.Checkpoint{ClusterUID: "u", Version: "812", Sequence: 7, Stream: time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC), By: "a"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("checkpoint (-want +got):\n%s", diff)
 	}
