@@ -88,14 +88,3 @@ func (h Health) front(exposed bool) *Front {
 		},
 	})
 }
-
-// AnswerHealth answers a health check outside of a [Front]: {"ok":true}, or 503 with the
-// reason for those who may read.
-func AnswerHealth(w http.ResponseWriter, r *http.Request, access httpguard.Access, err error) {
-	answer, err := Ready(access, 0, func(*http.Request) error { return err })(r)
-	if refusal := AsRefusal(err); refusal != nil {
-		answer = refusal.Answer()
-	}
-	answer.Body = append(answer.Body, '\n')
-	answer.Write(w)
-}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
-	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
 	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -32,7 +31,7 @@ type Config struct {
 	Bus *busclient.Client
 	// Life bounds all calls, because their own contexts end with stdin, while they can
 	// still be answered.
-	Life *lifetime.Lifetime
+	Life *busclient.Lifetime
 	// Ephemeral clients never come back and have no other reader: no position is stored
 	// for them.
 	Ephemeral bool
@@ -47,7 +46,7 @@ type Config struct {
 // Client delivers alerts to one client.
 type Client struct {
 	bus       *busclient.Client
-	life      *lifetime.Lifetime
+	life      *busclient.Lifetime
 	ephemeral bool
 	visible   func(alert.Alert) bool
 	mask      *redact.Engine

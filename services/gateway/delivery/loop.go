@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
-	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/services/gateway/silences"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -225,7 +225,7 @@ func (l *loop) do(ctx context.Context, f func(*State, time.Time)) error {
 		<-done // the loop has received it and runs it at once
 		return nil
 	case <-ctx.Done():
-		return lifetime.ErrShutdown
+		return busclient.ErrShutdown
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
-	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -24,7 +23,7 @@ import (
 func newClient(t *testing.T) *Client {
 	t.Helper()
 	return New(Config{
-		Bus: busclient.New(bus.Config{}, quietLog()), Life: lifetime.New(t.Context()),
+		Bus: busclient.New(bus.Config{}, quietLog()), Life: busclient.NewLifetime(t.Context()),
 		Visible: func(alert.Alert) bool { return true }, Logger: quietLog(),
 	})
 }

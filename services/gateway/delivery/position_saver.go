@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
-	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
@@ -43,13 +43,13 @@ func (s *positionSaver) save(ctx context.Context, p bus.Position) (before bus.Po
 	select {
 	case s.jobs <- saveJob{position: p, done: done}:
 	case <-ctx.Done():
-		return bus.Position{}, lifetime.ErrShutdown
+		return bus.Position{}, busclient.ErrShutdown
 	}
 	select {
 	case result := <-done:
 		return result.before, result.err
 	case <-ctx.Done():
-		return bus.Position{}, lifetime.ErrShutdown
+		return bus.Position{}, busclient.ErrShutdown
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
-	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
 	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -43,7 +42,7 @@ func WaitForAlert(ctx context.Context, cfg WaitConfig) (block string, err error)
 	}
 	log := cfg.Logger.With("component", "gateway")
 	cfg.Bus.Name, cfg.Bus.Role, cfg.Bus.Logger = "tocsin wait", bus.RoleGateway, cfg.Logger
-	life := lifetime.New(ctx)
+	life := busclient.NewLifetime(ctx)
 	client := busclient.New(cfg.Bus, log)
 	c := New(Config{Bus: client, Life: life, Visible: cfg.Namespaces.ShowsAlert, Mask: redact.New(), Logger: log})
 	c.Identify(cfg.Inbox)

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/kube"
@@ -124,7 +124,7 @@ func (s *subscription) end(ctx context.Context, w Writer) error {
 		case <-tick.C: // more than once: a write that just starts has a deadline of its own
 			w.Interrupt()
 		case <-ctx.Done():
-			return lifetime.ErrShutdown
+			return busclient.ErrShutdown
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
-	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
 	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -47,7 +46,7 @@ type Writer interface {
 type SubscriptionsConfig struct {
 	Bus *busclient.Client
 	// Life ends the subscriptions when it is aborted.
-	Life       *lifetime.Lifetime
+	Life       *busclient.Lifetime
 	Namespaces namespaces.Set
 	Quota      *Quota
 	Writer     Writer
@@ -112,7 +111,7 @@ func (s *Subscriptions) Subscribe(ctx context.Context, cluster string, mode Mode
 	defer s.mu.Unlock()
 	now := time.Now()
 	if s.closed || s.cfg.Life.Context().Err() != nil {
-		return SubscriptionInfo{}, "", lifetime.ErrShutdown
+		return SubscriptionInfo{}, "", busclient.ErrShutdown
 	}
 	cluster, degraded, err = s.resolveCluster(cluster, now)
 	if err != nil {

@@ -50,7 +50,7 @@ func TestReadFilterRefuses(t *testing.T) {
 		`{"url_filter":"` + strings.Repeat("x", 2049) + `"}`: "arguments.url_filter must be a text of at most 2048 bytes",
 		`{"throttle_seconds":0}`:                             "arguments.throttle_seconds must be between 1 and 60",
 		`{"throttle_seconds":1.5}`:                           "arguments.throttle_seconds must be between 1 and 60, in whole numbers",
-		`{"z":1,"\u001b[31m":1}`:                             "\u241b[31m is no argument: allowed are events, severity_min, url_filter, app, throttle_seconds",
+		`{"z":1,"\u001b[31m":1}`:                             "unknown argument \u241b[31m; the arguments are events, severity_min, url_filter, app, throttle_seconds",
 	} {
 		_, err := readFilter(json.RawMessage(in), notifier.DefaultConfig())
 		if err == nil || !strings.HasSuffix(err.Error(), want) {

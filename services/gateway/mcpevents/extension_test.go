@@ -143,7 +143,7 @@ func TestRefusals(t *testing.T) {
 		{methodPoll, `{"name":"alert.raised","maxEvents":0}`, "maxEvents must be at least 1", ``, -32602},
 		{methodPoll, `{"name":"alert.raised","maxAgeMs":-1}`, "maxAgeMs must be between 0 and", ``, -32602},
 		{methodPoll, `{"name":"alert.raised","arguments":{"severity_min":"high"}}`, "arguments.severity_min must be one of", ``, -32602},
-		{methodStream, `{"name":"alert.raised","arguments":{"colour":"red"}}`, "colour is no argument", ``, -32602},
+		{methodStream, `{"name":"alert.raised","arguments":{"colour":"red"}}`, "unknown argument colour", ``, -32602},
 		{methodSubscribe, `{"name":"alert.raised","delivery":{"mode":"webhook","url":"https://x.example"}}`, "not delivered by webhook", `{"feature":"deliveryMode","value":"webhook"}`, -32026},
 		{methodSubscribe, `{"name":"alert.lowered"}`, "events/list names", `{"kind":"event"}`, -32023},
 		{methodUnsubscribe, `{"name":"alert.raised"}`, "no such subscription", `{"kind":"subscription"}`, -32023},

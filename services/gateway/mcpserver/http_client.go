@@ -10,7 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 )
 
 const (
@@ -101,7 +101,7 @@ func announcedName(body []byte) string {
 func (h *httpServer) newClient(name string, t transport) *httpClient {
 	cfg := h.cfg
 	cfg.Client = name
-	life := lifetime.New(h.ctx)
+	life := busclient.NewLifetime(h.ctx)
 	c := &httpClient{stream: newListenStream(life.Context()), lastUsed: h.now()}
 	t.output, t.quota = c.stream, h.quota
 	t.response = func(header http.Header) *response {
@@ -179,7 +179,7 @@ func (h *httpServer) removeClient(key string, c *httpClient) {
 		delete(h.clients, key)
 	}
 	h.mu.Unlock()
-	if err := lifetime.Within(endTimeout, c.end); errors.Is(err, lifetime.ErrTimeout) {
+	if err := within(endTimeout, c.end); errors.Is(err, errTimeout) {
 		h.log.Debug("the parts of a client did not end in time", "client", c.alerts.Inbox(), "error", err)
 	}
 }

@@ -83,19 +83,13 @@ func (h *httpServer) newFront(httpCfg HTTPConfig) *httpserve.Front {
 	policy := httpguard.Policy{AllowedHosts: httpCfg.AllowedHosts, AllowedOrigins: httpCfg.AllowedOrigins}.WithListener(httpCfg.Addr)
 	access := httpguard.Access{Token: strings.TrimSpace(httpCfg.Token), Exposed: httpCfg.exposed, Proxy: httpCfg.Proxy}
 	configured := func(r *http.Request) bool { return policy.PageKind(r) == httpguard.ConfiguredPage }
-	health := func(check func(*http.Request) error) func(http.ResponseWriter, *http.Request) error {
-		return func(w http.ResponseWriter, r *http.Request) error {
-			httpserve.AnswerHealth(w, r, access, check(r))
-			return nil
-		}
-	}
 	return httpserve.New(httpserve.Config{
 		Name: "the gateway",
 		Routes: []httpserve.Route{
 			{Pattern: pathMCP, Handle: h.serveMCP, Proof: httpserve.WriteProof}, // every request of MCP counts as a write
 			{Pattern: "/{$}", Handle: h.serveMCP, Proof: httpserve.WriteProof},
-			{Pattern: "/healthz", Handle: health(func(*http.Request) error { return nil })},
-			{Pattern: "/readyz", Handle: health(h.ready)},
+			{Pattern: "/healthz", Answer: httpserve.Alive},
+			{Pattern: "/readyz", Answer: httpserve.Ready(access, 0, h.ready), Refuse: refuseReady},
 			{Pattern: "/metrics", Handle: httpserve.Plain(h.metrics.handler), Proof: httpserve.ReadProof},
 		},
 		Policy: policy, Access: access,
@@ -143,6 +137,15 @@ func rpcRefusal(refusal *httpserve.Refusal) httpserve.Answer {
 		text = `"refused"`
 	}
 	return refusal.Wrap(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%s}}`, jsonrpc.CodeInvalidRequest, text))
+}
+
+// refuseReady returns a refusal of /readyz, which is no JSON-RPC where the gateway is not
+// ready.
+func refuseReady(_ *http.Request, refusal *httpserve.Refusal) httpserve.Answer {
+	if refusal.Status == http.StatusServiceUnavailable {
+		return refusal.Answer()
+	}
+	return rpcRefusal(refusal)
 }
 
 // limitBody gives a request bodyTimeout to arrive. That holds for refused ones too, which

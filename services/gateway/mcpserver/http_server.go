@@ -17,7 +17,6 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
-	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
@@ -98,7 +97,7 @@ func (h *httpServer) serveMCP(w http.ResponseWriter, r *http.Request) error {
 	}
 	if r.Method == http.MethodPost {
 		if !h.beginRequest() {
-			return httpserve.Refuse(http.StatusServiceUnavailable, lifetime.ErrShutdown.Error())
+			return httpserve.Refuse(http.StatusServiceUnavailable, busclient.ErrShutdown.Error())
 		}
 		defer h.serving.Done()
 	}
@@ -225,7 +224,7 @@ func (h *httpServer) beginRequest() bool {
 // awaitAnswers gives requests under way some time to be answered. Then it cuts off those of
 // a client, or all where that is nil: a client that does not read would block the end.
 func (h *httpServer) awaitAnswers(underway *sync.WaitGroup, client *httpClient) {
-	if err := lifetime.Within(answerTimeout, func() error { underway.Wait(); return nil }); err != nil {
+	if err := within(answerTimeout, func() error { underway.Wait(); return nil }); err != nil {
 		h.log.Debug("cut off requests that were not answered in time", "error", err)
 	}
 	h.responses.Range(func(_, value any) bool {

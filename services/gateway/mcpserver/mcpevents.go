@@ -71,7 +71,7 @@ func (s *server) eventWriter(ctx context.Context) func([]byte) error {
 	}
 }
 
-// callOnResponse is [lifetime.Lifetime.Call] for what can be answered on one HTTP
+// callOnResponse is [busclient.Lifetime.Call] for what can be answered on one HTTP
 // response only: the end of that ends it as well.
 func (s *server) callOnResponse(call context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := s.life.Call(call)

@@ -9,7 +9,6 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
 	"github.com/tocsin-bus/tocsin/services/gateway/history"
-	"github.com/tocsin-bus/tocsin/services/gateway/resources"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -17,15 +16,15 @@ import (
 func (s *server) addResources(m *mcp.Server) {
 	const mime = "application/json"
 	m.AddResource(&mcp.Resource{
-		URI: resources.AlertsURI, Name: "alerts", Title: "Newest alerts", MIMEType: mime,
+		URI: alertsURI, Name: "alerts", Title: "Newest alerts", MIMEType: mime,
 		Description: "The newest 50 alerts, delivered or not, newest first, and how many are pending. Reading delivers none of them: observe does.",
 	}, s.readResource)
 	m.AddResource(&mcp.Resource{
-		URI: resources.CIURI, Name: "ci-latest", Title: "Latest CI results", MIMEType: mime,
+		URI: ciURI, Name: "ci-latest", Title: "Latest CI results", MIMEType: mime,
 		Description: "The newest CI result of each pipeline and ref, newest first.",
 	}, s.readResource)
 	m.AddResourceTemplate(&mcp.ResourceTemplate{
-		URITemplate: resources.AlertURIPrefix + "{id}", Name: "alert", Title: "One alert", MIMEType: mime,
+		URITemplate: alertURIPrefix + "{id}", Name: "alert", Title: "One alert", MIMEType: mime,
 		Description: "One alert by its id, and what became of it: revised, repeated, resolved.",
 	}, s.readResource)
 }
@@ -33,27 +32,27 @@ func (s *server) addResources(m *mcp.Server) {
 // readResource answers resources/read.
 func (s *server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := r.Params.URI
-	resource, ok := resources.Parse(uri)
+	named, ok := parseResource(uri)
 	if !ok {
-		return nil, resources.NotFound(uri)
+		return nil, resourceNotFound(uri)
 	}
 	ctx, cancel := s.life.Call(ctx)
 	defer cancel()
 	s.alerts.WaitForPast(ctx)
 	ctx, done := context.WithTimeout(ctx, busclient.RequestTimeout)
 	defer done()
-	text, err := s.resourceText(ctx, resource)
+	text, err := s.resourceText(ctx, named)
 	if err != nil {
-		return nil, resources.Failure(uri, err)
+		return nil, resourceError(uri, err)
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, Text: text}}}, nil
 }
 
-func (s *server) resourceText(ctx context.Context, r resources.Resource) (string, error) {
-	switch r.Kind {
-	case resources.KindAlerts:
-		return s.newestAlerts(ctx)
-	case resources.KindCI:
+func (s *server) resourceText(ctx context.Context, r resource) (string, error) {
+	switch r.kind {
+	case newestAlerts:
+		return s.readNewestAlerts(ctx)
+	case latestCI:
 		latest, err := s.history.LatestCI(ctx)
 		if err != nil {
 			return "", err
@@ -62,7 +61,7 @@ func (s *server) resourceText(ctx context.Context, r resources.Resource) (string
 			CI []history.LatestResult `json:"ci"`
 		}{latest})
 	default:
-		lifecycle, err := s.history.Lifecycle(ctx, r.ID)
+		lifecycle, err := s.history.Lifecycle(ctx, r.alertID)
 		if err != nil {
 			return "", err
 		}
@@ -70,7 +69,7 @@ func (s *server) resourceText(ctx context.Context, r resources.Resource) (string
 	}
 }
 
-func (s *server) newestAlerts(ctx context.Context) (string, error) {
+func (s *server) readNewestAlerts(ctx context.Context) (string, error) {
 	newest, err := s.history.Newest(ctx)
 	if err != nil {
 		return "", err

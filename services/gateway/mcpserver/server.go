@@ -25,10 +25,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/history"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
-	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
 	"github.com/tocsin-bus/tocsin/services/gateway/notify"
-	"github.com/tocsin-bus/tocsin/services/gateway/resources"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/presence"
@@ -98,7 +96,7 @@ type server struct {
 	transport transport
 	// life bounds calls: their own contexts end with stdin, while they can still be
 	// answered.
-	life  *lifetime.Lifetime
+	life  *busclient.Lifetime
 	parts errgroup.Group
 	mcp   *mcp.Server
 
@@ -109,7 +107,7 @@ type server struct {
 	alerts     *delivery.Client
 	history    *history.Reader
 	kubernetes *kubernetes.Subscriptions
-	updates    *resources.Updates
+	updates    *resourceUpdates
 	out        output
 	mask       *redact.Engine
 	log        *slog.Logger
@@ -130,7 +128,7 @@ type server struct {
 }
 
 // newServer returns the server of one client, which [server.start] starts.
-func newServer(life *lifetime.Lifetime, cfg Config, t transport) *server {
+func newServer(life *busclient.Lifetime, cfg Config, t transport) *server {
 	log := cfg.Logger.With("component", "gateway")
 	cfg.Bus.Name, cfg.Bus.Role, cfg.Bus.Logger = cmp.Or(cfg.Bus.Name, busclient.GatewayName), bus.RoleGateway, cfg.Logger
 	if t.quota == nil {
@@ -146,10 +144,10 @@ func newServer(life *lifetime.Lifetime, cfg Config, t transport) *server {
 	s.onBus, s.closeBus = context.WithCancel(context.WithoutCancel(life.Context()))
 	s.history = history.New(history.Config{Bus: s.bus, Namespaces: cfg.Kubernetes.Namespaces, Mask: s.mask, Logger: log})
 	s.alerts = delivery.New(delivery.Config{
-		Bus: s.bus, Life: life, Ephemeral: t.ephemeral, Visible: s.history.Shows, Changed: func(a alert.Alert) { s.updates.MarkChanged(a) },
+		Bus: s.bus, Life: life, Ephemeral: t.ephemeral, Visible: s.history.Shows, Changed: func(a alert.Alert) { s.updates.markChanged(a) },
 		Mask: s.mask, Logger: log,
 	})
-	s.updates = resources.New(resources.Config{Stopping: life.Stopping(), WaitForPast: s.alerts.WaitForPast, Lifecycle: s.lifecycle, Logger: log})
+	s.updates = newResourceUpdates(s)
 	s.kubernetes = kubernetes.NewSubscriptions(kubernetes.SubscriptionsConfig{
 		Bus: s.bus, Life: life, Namespaces: cfg.Kubernetes.Namespaces, Quota: t.quota, Writer: t.output, Accepts: s.accepts,
 		WatchesRead: s.toolset.setRead, WatchSeen: s.toolset.setSeen, Mask: s.mask, Logger: log,
@@ -171,15 +169,14 @@ func (s *server) newMCP() *mcp.Server {
 	m := mcp.NewServer(&mcp.Implementation{Name: ServerName, Title: "Tocsin", Version: s.cfg.Version}, &mcp.ServerOptions{
 		Instructions: instructions, Logger: slog.New(slog.DiscardHandler), SupportedProtocolVersions: s.cfg.Protocol.versions(),
 		Capabilities: capabilities, GetSessionID: s.transport.sessionID,
-		SubscribeHandler: s.updates.Subscribe, UnsubscribeHandler: s.updates.Unsubscribe,
+		SubscribeHandler: s.updates.subscribe, UnsubscribeHandler: s.updates.unsubscribe,
 	})
 	s.addTools(m)
 	s.addEvents(m)
 	m.AddReceivingMiddleware(s.watchProtocol, s.withResponse, s.filterTools)
 	s.addResources(m)
 	s.addTriage(m)
-	s.updates.Attach(m, s.out)
-	m.AddReceivingMiddleware(s.updates.Watch) // after all others: those see nothing of subscriptions
+	m.AddReceivingMiddleware(s.updates.watch) // after all others: those see nothing of subscriptions
 	if s.cfg.Extend != nil {
 		s.cfg.Extend(m)
 	}
@@ -198,7 +195,7 @@ func (s *server) start() {
 	}
 	s.parts.Go(s.alerts.Run)
 	s.parts.Go(func() error { return s.bus.Run(s.onBus, s.alerts.Serve, s.kubernetes.FollowWatches, answerHealth) })
-	s.parts.Go(func() error { return s.updates.Run(ctx) })
+	s.parts.Go(func() error { return s.updates.run(ctx) })
 	s.parts.Go(func() error { return writeNotifications(ctx, s.out, s.alerts.Notifications(), s.log) })
 }
 

@@ -10,17 +10,17 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/lifetime"
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 )
 
 // ServeStdio serves one client on stdin and stdout until stdin or ctx ends, and returns
 // nil within a second then.
 func ServeStdio(ctx context.Context, cfg Config) error {
 	stdout := &lineWriter{w: cfg.Stdout}
-	s := newServer(lifetime.New(ctx), cfg, transport{output: stdout})
+	s := newServer(busclient.NewLifetime(ctx), cfg, transport{output: stdout})
 	s.start()
 	err := s.serveStdio(ctx, stdout)
-	return errors.Join(err, s.unlessLate(lifetime.Within(endTimeout, s.end)))
+	return errors.Join(err, s.unlessLate(within(endTimeout, s.end)))
 }
 
 // serveStdio speaks MCP until stdin or ctx ends. Then it stops accepting, gives the calls
@@ -50,7 +50,7 @@ func (s *server) serveStdio(ctx context.Context, stdout *lineWriter) error {
 		calls.finish(answerTimeout)
 	}
 	s.life.Abort()
-	return s.unlessLate(lifetime.Within(endTimeout, func() error {
+	return s.unlessLate(within(endTimeout, func() error {
 		_ = session.Close() // Wait has the reason
 		return unlessClosed(<-done)
 	}))
@@ -58,7 +58,7 @@ func (s *server) serveStdio(ctx context.Context, stdout *lineWriter) error {
 
 // unlessLate returns err, unless something only did not end in time: the process ends it.
 func (s *server) unlessLate(err error) error {
-	if errors.Is(err, lifetime.ErrTimeout) {
+	if errors.Is(err, errTimeout) {
 		s.log.Debug("the client does not read: its session did not end in time", "error", err)
 		return nil
 	}

@@ -101,7 +101,7 @@ func TestSubscribeRefuses(t *testing.T) {
 		`{"cluster":"dev","namespaces":"shop"}`:             "namespaces must be a list",
 		`{"cluster":"dev","namespaces":["A/B"]}`:            "namespaces must be a list",
 		`{"cluster":"dev","labelSelector":"app in web"}`:    "labelSelector must be a label selector",
-		`{"cluster":"dev","kind":"Pod"}`:                    "kind is no argument: allowed are cluster, mode, namespaces",
+		`{"cluster":"dev","kind":"Pod"}`:                    "unknown argument kind; the arguments are cluster, mode, namespaces",
 		`{"cluster":"dev","mode":"faults","type":"Normal"}`: "type must be Warning",
 	} {
 		if why := c.fails(t, "events_subscribe", args); !strings.Contains(why, want) {
@@ -114,8 +114,8 @@ func TestSubscribeRefuses(t *testing.T) {
 	if text := c.call(t, "events_list_subscriptions", `{}`).blocks[0]; text != `{"subscriptions":[],"clusters":["dev","prod/eu"]}` {
 		t.Errorf("got %v, want %v", text, `{"subscriptions":[],"clusters":["dev","prod/eu"]}`)
 	}
-	if why := c.fails(t, "events_list_subscriptions", `{"cluster":"dev"}`); why != "cluster is no argument: allowed are none" {
-		t.Errorf("got %v, want %v", why, "cluster is no argument: allowed are none")
+	if why := c.fails(t, "events_list_subscriptions", `{"cluster":"dev"}`); why != "unknown argument cluster; there are no arguments" {
+		t.Errorf("got %v, want %v", why, "unknown argument cluster; there are no arguments")
 	}
 }
 

@@ -417,7 +417,7 @@ func TestSilenceArguments(t *testing.T) {
 		`{"action":"silence","app":"` + strings.Repeat("a", 257) + `"}`:        "app must be a text of at most 256 bytes",
 		`{"action":"silence","dedup_key":"errors:we…"}`:                        `dedup_key is truncated (it ends with "…") and would match nothing: use the whole key, observe {"what":"alerts"} shows it`,
 		`{"action":"silence","app":"web","reason":7}`:                          "reason must be a text",
-		`{"action":"silence","app":"web","until":"later"}`:                     "until is no argument",
+		`{"action":"silence","app":"web","until":"later"}`:                     "unknown argument until",
 		`{"action":"ack"}`:                              "alert_id must be the id of an alert: each delivered alert has it",
 		`{"action":"ack","alert_id":"unknown"}`:         `alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`,
 		`{"action":"unack","alert_id":"unknown"}`:       "alert_id must be that of an acknowledgement in force: silence_list shows them",

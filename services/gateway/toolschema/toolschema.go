@@ -197,11 +197,11 @@ func (s *Schema[T]) Decode(data json.RawMessage) (T, error) {
 		}
 	}
 	if len(unknown) > 0 {
-		allowed := strings.Join(names, ", ")
-		if allowed == "" {
-			allowed = "none"
+		name := sanitize.Cut(sanitize.Visible(slices.Min(unknown)), maxShown)
+		if len(names) == 0 {
+			return args, fmt.Errorf("unknown argument %s; there are no arguments", name)
 		}
-		return args, fmt.Errorf("%s is no argument: allowed are %s", sanitize.Cut(sanitize.Visible(slices.Min(unknown)), maxShown), allowed)
+		return args, fmt.Errorf("unknown argument %s; the arguments are %s", name, strings.Join(names, ", "))
 	}
 	return args, nil
 }

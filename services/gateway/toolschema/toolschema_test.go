@@ -102,7 +102,7 @@ func TestRefusals(t *testing.T) {
 		{`{"action":"stop","note":null}`, "note must be a text of at most 5 bytes"},
 		{`{"action":"stop","hint":7}`, "hint must be one of red, blue"},
 		{`{"action":"stop","via":"pink"}`, "via must be one of red, blue"},
-		{`{"action":"stop","z":1,"a\u001b":1}`, "a␛ is no argument: allowed are action, layers, colors, rooms, note, hint, via, tag, tints"},
+		{`{"action":"stop","z":1,"a\u001b":1}`, "unknown argument a␛; the arguments are action, layers, colors, rooms, note, hint, via, tag, tints"},
 	} {
 		if _, err := newSchema(t).Decode(json.RawMessage(tt.in)); err == nil || err.Error() != tt.want {
 			t.Errorf("Decode(%s) = %v, want %q", tt.in, err, tt.want)
@@ -118,7 +118,7 @@ func TestNoArguments(t *testing.T) {
 	if got, want := string(s.JSON()), `{"type":"object","properties":{},"additionalProperties":false}`; got != want {
 		t.Errorf("JSON = %s, want %s", got, want)
 	}
-	const want = "x is no argument: allowed are none"
+	const want = "unknown argument x; there are no arguments"
 	if _, err := s.Decode(json.RawMessage(`{"x":1}`)); err == nil || err.Error() != want {
 		t.Errorf("Decode = %v, want %q", err, want)
 	}

@@ -1,25 +1,17 @@
-// Package lifetime ends the service of a client in two steps: it stops accepting,
-// and then aborts.
-//
-// Between the two, calls that wait for something are released and calls under way are
-// answered. It knows nothing of what is served.
-package lifetime
+package busclient
 
 import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 )
 
-var (
-	// ErrTimeout is returned by [Within] when the time is up.
-	ErrTimeout = errors.New("timed out")
-	// ErrShutdown is returned by what is asked for after the end.
-	ErrShutdown = errors.New("the gateway is shutting down")
-)
+// ErrShutdown is returned to a client that asks for something after the end.
+var ErrShutdown = errors.New("the gateway is shutting down")
 
-// Lifetime is shared by everything that serves one client.
+// Lifetime ends the service of a client in two steps. It first stops accepting: calls
+// that wait are released, and calls under way are answered. Then it aborts. Everything
+// that serves the client shares one.
 type Lifetime struct {
 	ctx      context.Context
 	abort    context.CancelFunc
@@ -27,9 +19,9 @@ type Lifetime struct {
 	stop     func()
 }
 
-// New returns a lifetime that ends only by [Lifetime.Abort]. It takes the values of
+// NewLifetime returns a lifetime that ends only by [Lifetime.Abort]. It takes the values of
 // ctx, and not its end.
-func New(ctx context.Context) *Lifetime {
+func NewLifetime(ctx context.Context) *Lifetime {
 	ctx, abort := context.WithCancel(context.WithoutCancel(ctx))
 	stopping := make(chan struct{})
 	return &Lifetime{ctx: ctx, abort: abort, stopping: stopping, stop: sync.OnceFunc(func() { close(stopping) })}
@@ -63,20 +55,4 @@ func (l *Lifetime) Call(call context.Context) (context.Context, context.CancelFu
 		}
 	})
 	return ctx, func() { stop(); cancel() }
-}
-
-// Within calls f and waits for it, but not longer than limit: a client that stopped
-// reading can block a write to it until the process ends. Its error is f's, or
-// [ErrTimeout]; f then goes on in the background.
-func Within(limit time.Duration, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		return err
-	case <-timer.C:
-		return ErrTimeout
-	}
 }
