@@ -1,11 +1,13 @@
 package ratetail_test
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -695,11 +697,18 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-func TestRestoreRefuses(t *testing.T) {
+// spikyCounter returns a counter after an hour with two spikes.
+func spikyCounter() *ratetail.Counter {
 	c := ratetail.New(at(0))
 	for _, ms := range together(every(0, hour, 2000), every(30*min, 30*min+2*sec, 40), every(40*min, 40*min+2*sec, 40)) {
 		c.Add(at(ms), false)
 	}
+	return c
+}
+
+// TestRestoreRefuses checks that a state with a value out of its bounds is refused, and
+// one that was cut off at any byte.
+func TestRestoreRefuses(t *testing.T) {
 	for name, count := range map[string]float64{"not a number": math.NaN(), "negative": -1, "infinite": math.Inf(1)} {
 		var c ratetail.Counter
 		err := snapshot.Read(snapshot.Append(nil, func(s *snapshot.State) {
@@ -711,12 +720,26 @@ func TestRestoreRefuses(t *testing.T) {
 			t.Errorf("a count that is %s: error = %v, want %v", name, err, snapshot.ErrDamaged)
 		}
 	}
-	whole := snapshottest.Write(c)
-	for n := range whole { // where a field ends early; at its end the others are zero
+	whole := snapshottest.Write(spikyCounter())
+	for n := range whole {
 		var c ratetail.Counter
-		if err := snapshot.Read(whole[:n], c.State); err == nil {
-			c.Add(at(2*hour), false)
+		if err := snapshot.Read(whole[:n], c.State); !errors.Is(err, snapshot.ErrDamaged) {
+			t.Errorf("the first %d of %d bytes: error = %v, want %v", n, len(whole), err, snapshot.ErrDamaged)
 		}
+	}
+}
+
+// TestReadsStateWithoutEnd reads the state of the counter of TestRestoreRefuses that was
+// written before a state had a field that ends it.
+func TestReadsStateWithoutEnd(t *testing.T) {
+	data, err := os.ReadFile("testdata/counter-without-end.bin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got ratetail.Counter
+	snapshottest.Read(t, data, &got)
+	if got, want := snapshottest.Write(&got), snapshottest.Write(spikyCounter()); !bytes.Equal(got, want) {
+		t.Errorf("the restored counter writes\n%x\nwant\n%x", got, want)
 	}
 }
 

@@ -67,9 +67,15 @@ func (l *level) state(s *snapshot.State) {
 	amount(s, 2, &l.exposure)
 }
 
-// State has what is known.
+// State writes or reads the counter. It refuses a state that was cut off, although fields
+// that a snapshot lacks read as zero: field 10 of the core, which comes first, announces
+// field 9, which comes last. Snapshots from before this check have neither.
 func (c *Counter) State(s *snapshot.State) {
-	snapshot.Message(s, 1, &c.core, (*core).fields)
+	announced, complete := true, true
+	snapshot.Message(s, 1, &c.core, func(c *core, s *snapshot.State) {
+		c.fields(s)
+		s.Bool(10, &announced)
+	})
 	snapshot.Message(s, 2, &c.episode, (*episode).state)
 	snapshot.Message(s, 3, &c.incident, (*incident).state)
 	s.Bool(4, &c.wasRecurring)
@@ -77,8 +83,12 @@ func (c *Counter) State(s *snapshot.State) {
 	snapshot.Message(s, 6, &c.block, (*currentBlock).state)
 	snapshot.Message(s, 7, &c.recurring, (*recurring).state)
 	snapshot.Message(s, 8, &c.drift, (*drift).state)
+	s.Bool(9, &complete)
 	if !s.Reading() {
 		return
+	}
+	if c.at == 0 || announced && !complete {
+		s.Fail("a counter that ends early")
 	}
 	// Before version 8 there was one level.
 	for i := range c.block.usual {
