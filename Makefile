@@ -35,7 +35,7 @@ build: script page ## build bin/tocsin and bin/tocsin-services, which it runs fo
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin ./services/tocsin/launcher
 
 .PHONY: run
-run: build ## build and run the bus, intake, detector and dashboard until Ctrl-C
+run: build ## build and run the bus, ingest, detector and dashboard until Ctrl-C
 	bin/tocsin up
 
 .PHONY: demo

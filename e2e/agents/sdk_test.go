@@ -79,7 +79,7 @@ func TestTypeScriptSDK(t *testing.T) {
 			}
 			node := exec.CommandContext(t.Context(), "node", append([]string{"agent.mjs", ts.pkg, ts.asks}, where...)...)
 			node.Dir = dir
-			node.Env = append(node.Environ(), "TOCSIN_STATE_DIR="+b.StateDir, "INTAKE="+b.IngestURL, "GORACE=atexit_sleep_ms=0 log_path="+filepath.Join(races, "race"))
+			node.Env = append(node.Environ(), "TOCSIN_STATE_DIR="+b.StateDir, "INGEST="+b.IngestURL, "GORACE=atexit_sleep_ms=0 log_path="+filepath.Join(races, "race"))
 			var stderr strings.Builder
 			node.Stderr = &stderr
 			out, err := node.Output()

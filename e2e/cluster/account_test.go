@@ -161,7 +161,7 @@ func namesIn(m bus.Message) []string {
 		Action  struct{ Target string }
 	}
 	if json.Unmarshal(m.Data, &events) != nil {
-		return nil // ticks, and events of the intakes themselves
+		return nil // ticks, and events of the ingest services themselves
 	}
 	var names []string
 	for _, e := range events {

@@ -22,7 +22,7 @@ const (
 	downFor, cutFor, pausedFor = 3 * time.Second, 10 * time.Second, 30 * time.Second
 )
 
-// TestCluster runs three NATS servers, two intakes, two detectors, a gateway and a
+// TestCluster runs three NATS servers, two ingest services, two detectors, a gateway and a
 // dashboard. Each fault has ended, and everything has arrived, before the next.
 func TestCluster(t *testing.T) {
 	r := start(t)
@@ -56,7 +56,7 @@ func TestCluster(t *testing.T) {
 	}
 	add("kill both detectors", r.killDetectors)
 	add("cut off the server with the telemetry", r.cut)
-	add("pause an intake and a detector", r.pauseServices)
+	add("pause an ingest service and a detector", r.pauseServices)
 	add("pause a server", r.pauseServer)
 	add("restart everything in turn", r.roll)
 
@@ -148,8 +148,8 @@ func (r *rig) cut(t *testing.T) {
 	must(t, c.Join(t.Context()))
 }
 
-// pauseServices pauses an intake and a detector for a while: senders use the other
-// intake, and the other detector takes over. Then both go on, and do not know that time
+// pauseServices pauses an ingest service and a detector for a while: senders use the other
+// ingest service, and the other detector takes over. Then both go on, and do not know that time
 // has passed.
 func (r *rig) pauseServices(t *testing.T) {
 	t.Helper()

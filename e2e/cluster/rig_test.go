@@ -134,7 +134,7 @@ func (r *rig) follow(t *testing.T) {
 	all.Go(func() { r.agent.run(life) })
 
 	r.traffic = traffic.New(traffic.Config{
-		Intakes: []string{r.Ingest[0].URL(containers.PortIngest), r.Ingest[1].URL(containers.PortIngest)}, Token: r.Token,
+		Ingest: []string{r.Ingest[0].URL(containers.PortIngest), r.Ingest[1].URL(containers.PortIngest)}, Token: r.Token,
 		Apps: apps(), Every: time.Second, Results: 8 * time.Second,
 	})
 }

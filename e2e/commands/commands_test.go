@@ -200,8 +200,8 @@ func TestCIAndTail(t *testing.T) {
 	}
 }
 
-// TestCIWithoutAnIntake checks that a pipeline learns that its result was not posted.
-func TestCIWithoutAnIntake(t *testing.T) {
+// TestCIWithoutIngest checks that a pipeline learns that its result was not posted.
+func TestCIWithoutIngest(t *testing.T) {
 	t.Parallel()
 	code, _, stderr := e2etest.Tocsin(t, t.TempDir(), "ci", "--status=success", "--ingest-url=http://127.0.0.1:1")
 	if code != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "tocsin up") {

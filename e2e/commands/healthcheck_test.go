@@ -56,7 +56,7 @@ func TestHealthcheckOfServices(t *testing.T) {
 		args     []string
 		waits    string
 	}{
-		"ingest":    {"TOCSIN_INGEST_ADDR", nil, "the intake is not ready: the bus is unreachable"},
+		"ingest":    {"TOCSIN_INGEST_ADDR", nil, "ingest is not ready: the bus is unreachable"},
 		"detector":  {"TOCSIN_DETECTOR_HEALTH_ADDR", nil, "the detector is not ready: "},
 		"dashboard": {"TOCSIN_DASHBOARD_ADDR", nil, "the dashboard is not ready: the bus is unreachable"},
 		"gateway":   {"TOCSIN_GATEWAY_HTTP", []string{"--autostart=false"}, "the gateway is not ready: the bus is unreachable"},

@@ -221,7 +221,7 @@ func TestDashboardReadersSurviveKills(t *testing.T) {
 	}
 }
 
-// TestHostAndOriginOnEveryListener checks the page, its event stream, the intake and
+// TestHostAndOriginOnEveryListener checks the page, its event stream, ingest and
 // the NATS websocket.
 func TestHostAndOriginOnEveryListener(t *testing.T) {
 	t.Parallel()
@@ -354,15 +354,15 @@ func TestDashboardOnAnExternalBus(t *testing.T) {
 	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return e2etest.Get(t, url+"/readyz").Status == 200 }) {
 		t.Fatalf("%s", p.Log)
 	}
-	intake := ""
+	ingestURL := ""
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
 		_, after, found := strings.Cut(services.Stdout.String(), "ingest")
-		intake, _, _ = strings.Cut(strings.TrimSpace(after), "\n")
+		ingestURL, _, _ = strings.Cut(strings.TrimSpace(after), "\n")
 		return found
 	}) {
 		t.Fatalf("%s%s", services.Stdout, services.Log)
 	}
-	if a := e2etest.Send(t, "POST", intake+"/ci-result", `{"status":"failure","commit":"a"}`); a.Status != 200 {
+	if a := e2etest.Send(t, "POST", ingestURL+"/ci-result", `{"status":"failure","commit":"a"}`); a.Status != 200 {
 		t.Fatalf("got %d %s, want Status 200", a.Status, a.Body)
 	}
 	if seq, a := nextAlert(t, early); seq != 1 || a.Context["commit"] != "a" {

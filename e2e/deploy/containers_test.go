@@ -9,12 +9,12 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestFaultsOfServersInContainers checks that an intake notices a server that is cut
-// off, paused or killed, and reconnects. The intake keeps its published port.
+// TestFaultsOfServersInContainers checks that an ingest service notices a server that is cut
+// off, paused or killed, and reconnects. Ingest keeps its published port.
 func TestFaultsOfServersInContainers(t *testing.T) {
 	built, n := images(t), containerNet(t)
 	nats := runIn(t, n, containers.Spec{Name: "nats", Image: built.NATS, Args: []string{"-js", "-sd", "/data"}, Volumes: []string{"/data"}})
-	intake := runIn(t, n, containers.Spec{
+	ingest := runIn(t, n, containers.Spec{
 		Name: "ingest", Image: built.Ingest, Ports: []int{7400},
 		Env: map[string]string{"TOCSIN_NATS_URL": "nats://nats:4222", "TOCSIN_TOKEN": "secret"},
 	})
@@ -22,8 +22,8 @@ func TestFaultsOfServersInContainers(t *testing.T) {
 	ready := func(what string, want int) {
 		t.Helper()
 		var got harness.Answer
-		if !harness.Poll(ctx, 60*time.Second, func() bool { got = e2etest.Get(t, intake.URL(7400)+"/readyz"); return got.Status == want }) {
-			t.Fatalf("%s: %d %s\n%s", what, got.Status, got.Body, intake.Logs(ctx))
+		if !harness.Poll(ctx, 60*time.Second, func() bool { got = e2etest.Get(t, ingest.URL(7400)+"/readyz"); return got.Status == want }) {
+			t.Fatalf("%s: %d %s\n%s", what, got.Status, got.Body, ingest.Logs(ctx))
 		}
 	}
 	do := func(err error) {
@@ -46,10 +46,10 @@ func TestFaultsOfServersInContainers(t *testing.T) {
 		do(fault.back())
 		ready("back from being "+fault.name, 200)
 	}
-	do(intake.Cut(ctx))
-	do(intake.Join(ctx))
-	ready("the intake itself", 200)
-	endsWell(t, intake)
-	do(intake.Start(ctx))
+	do(ingest.Cut(ctx))
+	do(ingest.Join(ctx))
+	ready("ingest itself", 200)
+	endsWell(t, ingest)
+	do(ingest.Start(ctx))
 	ready("started again", 200)
 }

@@ -34,8 +34,8 @@ func TestExternalNATSInAContainer(t *testing.T) {
 	dir := t.TempDir()
 	detector := e2etest.Run(t, dir, "detector", "--nats-url="+url)
 	addr := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
-	intake := e2etest.Run(t, dir, "ingest", "--nats-url="+url, "--ingest-addr="+addr)
-	sys := &e2etest.System{Bus: &harness.Bus{Process: intake, StateDir: dir}}
+	ingest := e2etest.Run(t, dir, "ingest", "--nats-url="+url, "--ingest-addr="+addr)
+	sys := &e2etest.System{Bus: &harness.Bus{Process: ingest, StateDir: dir}}
 	sys.Bus.IngestURL = "http://" + addr
 	sys.Agent, err = harness.StartAgent(ctx, e2etest.Binary(t), dir, "container", "--nats-url="+url)
 	if err != nil {

@@ -81,14 +81,14 @@ func TestDetectorsTakeOver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	nats := fmt.Sprintf("nats://127.0.0.1:%d", e2etest.FreePort(t))
-	intake := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
+	ingestAddr := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
 	server := &part{name: "nats-server", bin: e2etest.NATSServer(t), args: []string{"-js", "-sd", filepath.Join(dir, "nats"), "-a", "127.0.0.1", "-p", nats[len("nats://127.0.0.1:"):]}}
 	server.start(t, dir)
 	t.Cleanup(func() { _ = server.Stop() })
 	one := newDetector(t, dir, nats)
 	poll(t, "owner", one.ready(t, crowdParts))
 	two := newDetector(t, dir, nats)
-	ingest := &part{name: "ingest", bin: e2etest.Binary(t), args: []string{"ingest", "--nats-url=" + nats, "--ingest-addr=" + intake, fmt.Sprintf("--partitions=%d", crowdParts)}}
+	ingest := &part{name: "ingest", bin: e2etest.Binary(t), args: []string{"ingest", "--nats-url=" + nats, "--ingest-addr=" + ingestAddr, fmt.Sprintf("--partitions=%d", crowdParts)}}
 	ingest.start(t, dir)
 	t.Cleanup(func() {
 		if err := ingest.Stop(); err != nil {
@@ -96,7 +96,7 @@ func TestDetectorsTakeOver(t *testing.T) {
 		}
 	})
 	sys := &e2etest.System{Bus: &harness.Bus{Process: ingest.Process, StateDir: dir}}
-	sys.Bus.IngestURL = "http://" + intake
+	sys.Bus.IngestURL = "http://" + ingestAddr
 	sys.WaitReady(t)
 
 	accepted := map[string]bool{}

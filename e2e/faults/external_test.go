@@ -47,9 +47,9 @@ func TestExternalClusterWithRoles(t *testing.T) {
 	}
 
 	// Services that start before the bus is prepared say what to do, and wait.
-	intake := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
+	ingestAddr := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
 	parts := []*part{
-		{name: "ingest", bin: e2etest.Binary(t), args: as(bus.RoleIngest, "ingest", "--ingest-addr="+intake, "--otlp-addr=")},
+		{name: "ingest", bin: e2etest.Binary(t), args: as(bus.RoleIngest, "ingest", "--ingest-addr="+ingestAddr, "--otlp-addr=")},
 		{name: "detector", bin: e2etest.Binary(t), args: as(bus.RoleDetector, "detector", "--health-addr=")},
 		{name: "another detector", bin: e2etest.Binary(t), args: as(bus.RoleDetector, "detector", "--health-addr=")},
 	}
@@ -65,18 +65,18 @@ func TestExternalClusterWithRoles(t *testing.T) {
 	for _, p := range parts {
 		poll(t, "advice in the log of "+p.name, func() bool { return strings.Contains(p.Log.String(), "run tocsin provision") })
 	}
-	poll(t, "intake that is not ready", func() bool {
-		a := e2etest.Get(t, "http://"+intake+"/readyz")
+	poll(t, "ingest that is not ready", func() bool {
+		a := e2etest.Get(t, "http://"+ingestAddr+"/readyz")
 		return a.Status == 503 && strings.Contains(a.Body, "tocsin provision")
 	})
 	if code, _, stderr := e2etest.Tocsin(t, dir, as(bus.RoleIngest, "provision")...); code != 1 || !strings.Contains(stderr, "of the provisioner") {
-		t.Errorf("provision with the intake's key: exit %d: %s, want 1 and \"of the provisioner\" in it", code, stderr)
+		t.Errorf("provision with ingest's key: exit %d: %s, want 1 and \"of the provisioner\" in it", code, stderr)
 	}
 	if code, stdout, stderr := e2etest.Tocsin(t, dir, as(bus.RoleProvisioner, "provision", "--partitions=4")...); code != 0 || !strings.Contains(stdout, "create it with 3 replicas") {
 		t.Fatalf("provision: exit %d: %s%s, want code 0 and \"create it with 3 replicas\" in stdout", code, stdout, stderr)
 	}
 	sys := &e2etest.System{Bus: &harness.Bus{Process: parts[0].Process, StateDir: dir}}
-	sys.Bus.IngestURL = "http://" + intake
+	sys.Bus.IngestURL = "http://" + ingestAddr
 	sys.WaitReady(t)
 	doctor := func() string {
 		_, stdout, _ := e2etest.Tocsin(t, dir, as(bus.RoleGateway, "doctor")...)

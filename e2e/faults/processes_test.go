@@ -42,17 +42,17 @@ func (p *part) restart(t *testing.T, dir string) {
 	p.start(t, dir)
 }
 
-// TestKillEachProcess runs NATS, intake and detector as processes, and kills one after
+// TestKillEachProcess runs NATS, ingest and detector as processes, and kills one after
 // the other during a stream of posts. Every accepted post raises one alert.
 func TestKillEachProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	nats := fmt.Sprintf("nats://127.0.0.1:%d", e2etest.FreePort(t))
-	intake := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
+	ingestAddr := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
 	parts := []*part{
 		{name: "nats-server", bin: e2etest.NATSServer(t), args: []string{"-js", "-sd", filepath.Join(dir, "nats"), "-a", "127.0.0.1", "-p", nats[len("nats://127.0.0.1:"):]}},
 		{name: "detector", bin: e2etest.Binary(t), args: []string{"detector", "--nats-url=" + nats, "--health-addr="}},
-		{name: "ingest", bin: e2etest.Binary(t), args: []string{"ingest", "--nats-url=" + nats, "--ingest-addr=" + intake}},
+		{name: "ingest", bin: e2etest.Binary(t), args: []string{"ingest", "--nats-url=" + nats, "--ingest-addr=" + ingestAddr}},
 	}
 	for _, p := range parts {
 		p.start(t, dir)
@@ -64,7 +64,7 @@ func TestKillEachProcess(t *testing.T) {
 		})
 	}
 	sys := &e2etest.System{Bus: &harness.Bus{Process: parts[2].Process, StateDir: dir}}
-	sys.Bus.IngestURL = "http://" + intake
+	sys.Bus.IngestURL = "http://" + ingestAddr
 	sys.WaitReady(t)
 
 	accepted, maybe := map[string]bool{}, map[string]bool{}

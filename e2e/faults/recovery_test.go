@@ -48,7 +48,7 @@ func TestDamagedStore(t *testing.T) {
 // TestSignalDuringTheStart checks that a signal ends the process cleanly at any moment.
 func TestSignalDuringTheStart(t *testing.T) {
 	t.Parallel()
-	for _, at := range []string{"Starting nats-server", "Server is ready", "role=provisioner", "the intake listens"} {
+	for _, at := range []string{"Starting nats-server", "Server is ready", "role=provisioner", "ingest listens"} {
 		t.Run(at, func(t *testing.T) {
 			dir := t.TempDir()
 			p := e2etest.RunUntilKilled(t, dir, append(freshPorts, "--log-level=debug")...)

@@ -149,7 +149,7 @@ func client() *http.Client {
 	return &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
-// Post sends JSON to the intake.
+// Post sends JSON to ingest.
 func (b *Bus) Post(ctx context.Context, path string, body any) (Answer, error) {
 	data, ok := body.([]byte)
 	if !ok {

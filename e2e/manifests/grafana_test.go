@@ -241,7 +241,7 @@ func serviceMetrics(t *testing.T) map[string]bool {
 		}
 		return true
 	})
-	intake := "http://" + addrs[0]
+	ingestURL := "http://" + addrs[0]
 	for path, body := range map[string]string{
 		"/v1/events":             `{"kind":"log","log":{"level":"error","message":"it broke"}}`,
 		"/ci-result":             `{"status":"failure"}`,
@@ -249,7 +249,7 @@ func serviceMetrics(t *testing.T) map[string]bool {
 		// Half of it cannot be made ours.
 		"/api/1/envelope/": "{}\n{\"type\":\"client_report\"}\n{}\n{\"type\":\"attachment\",\"length\":2}\nxx\n",
 	} {
-		if status, said := call(t, "POST", intake+path, "application/json", body); status/100 != 2 {
+		if status, said := call(t, "POST", ingestURL+path, "application/json", body); status/100 != 2 {
 			t.Errorf("%s: got %d %s, want status / 100 2", path, status, said)
 		}
 	}

@@ -36,7 +36,7 @@ var hostile = map[string]string{
 }
 
 // TestScriptChangesNothing checks that a page behaves with the script as it does
-// without it, whether the intake runs or not.
+// without it, whether ingest runs or not.
 func TestScriptChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := chromium.NewSite(t)
@@ -71,9 +71,9 @@ func TestScriptChangesNothing(t *testing.T) {
 				return seen, written
 			}
 			want, wantWritten := page("")
-			tags := map[string]string{"the intake is there": tag(b.IngestURL, "battery")}
+			tags := map[string]string{"ingest is there": tag(b.IngestURL, "battery")}
 			if prelude == "" {
-				tags["the intake is unreachable"] = away
+				tags["ingest is unreachable"] = away
 			}
 			for which, tag := range tags {
 				got, written := page(tag)

@@ -276,9 +276,9 @@ func TestScriptWithAToken(t *testing.T) {
 	}
 }
 
-// TestScriptWhileTheIntakeIsDown checks that events wait until the intake is back, and
+// TestScriptWhileIngestIsDown checks that events wait until ingest is back, and
 // are sent once.
-func TestScriptWhileTheIntakeIsDown(t *testing.T) {
+func TestScriptWhileIngestIsDown(t *testing.T) {
 	t.Parallel()
 	s := chromium.NewSite(t)
 	dir, addr := t.TempDir(), fmt.Sprintf("--ingest-addr=127.0.0.1:%d", e2etest.FreePort(t))

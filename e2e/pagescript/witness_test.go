@@ -21,8 +21,8 @@ const shop = `<h1>A shop</h1>
 <iframe name="sink" hidden></iframe>`
 
 // tag returns the script tag.
-func tag(intake, app string) string {
-	return fmt.Sprintf(`<script src="%s/tocsin.js" data-app="%s"></script>`, intake, app)
+func tag(ingestURL, app string) string {
+	return fmt.Sprintf(`<script src="%s/tocsin.js" data-app="%s"></script>`, ingestURL, app)
 }
 
 // witness is a system that keeps the alerts that arrive while it observes.

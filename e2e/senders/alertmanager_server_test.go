@@ -115,9 +115,9 @@ func raise(t *testing.T, url, alerts string) {
 	}
 }
 
-// lossy is a proxy before an intake, and counts the messages that the intake accepted.
+// lossy is a proxy before an ingest service, and counts the messages that ingest accepted.
 // It refuses the first; it loses the answer to the second and sends a 503 instead.
-func lossy(t *testing.T, intake string) (url string, taken func() int64) {
+func lossy(t *testing.T, ingestURL string) (url string, taken func() int64) {
 	t.Helper()
 	var came, ok atomic.Int64
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -131,7 +131,7 @@ func lossy(t *testing.T, intake string) (url string, taken func() int64) {
 			t.Error(err)
 			return
 		}
-		on, err := http.NewRequestWithContext(r.Context(), r.Method, intake+r.URL.Path, bytes.NewReader(body))
+		on, err := http.NewRequestWithContext(r.Context(), r.Method, ingestURL+r.URL.Path, bytes.NewReader(body))
 		if err != nil {
 			t.Error(err)
 			return

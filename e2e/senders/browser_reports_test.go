@@ -33,9 +33,9 @@ const oldScript = `addEventListener("unload", () => {}); fetch("/broken");`
 func TestBrowserReports(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t)
-	intake, err := url.Parse(sys.Bus.IngestURL)
+	ingestURL, err := url.Parse(sys.Bus.IngestURL)
 	e2etest.NoError(t, err)
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(intake) }}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(ingestURL) }}
 	var site *httptest.Server
 	site = httptest.NewTLSServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -50,11 +50,11 @@ func benchBus(b *testing.B) *embedded.Server {
 // senders is how many send at once.
 const senders = 16
 
-// BenchmarkIntake sends batches of 100 small events, acknowledged, to file storage. In the
+// BenchmarkIngest sends batches of 100 small events, acknowledged, to file storage. In the
 // same run, the same process publishes the same messages to the same stream
 // asynchronously: "x-raw" compares the throughput with that, "x-raw-single" with
 // publishing each event as one message, as a program without batches would.
-func BenchmarkIntake(b *testing.B) {
+func BenchmarkIngest(b *testing.B) {
 	server := benchBus(b)
 	overHTTP(b, server, pathEvents, hundred(), 100, senders)
 	each := b.Elapsed() / time.Duration(b.N)
@@ -66,7 +66,7 @@ func BenchmarkIntake(b *testing.B) {
 }
 
 // One sender waits for each answer: the time is what it sees.
-func BenchmarkIntakeOneSender(b *testing.B) {
+func BenchmarkIngestOneSender(b *testing.B) {
 	overHTTP(b, benchBus(b), pathEvents, hundred(), 100, 1)
 }
 
@@ -148,7 +148,7 @@ func overHTTP(b *testing.B, server *embedded.Server, path, body string, events, 
 	done := make(chan error, 1)
 	cfg := Config{
 		Bus: bus.Config{Server: server}, Addr: "127.0.0.1:0", Masker: redact.New(), Logger: quiet(),
-		Ready: func(at Listening) { ready <- at.Intake },
+		Ready: func(at Listening) { ready <- at.Ingest },
 	}
 	go func() { done <- Run(ctx, cfg) }()
 	url := <-ready + path

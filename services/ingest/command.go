@@ -13,12 +13,12 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-// AddrFlag is the address of the intake.
+// AddrFlag is the address that ingest listens on.
 type AddrFlag struct {
-	IngestAddr string `help:"Address of the HTTP intake; port 0 picks a free one. Default: ${default}." default:"127.0.0.1:7400" env:"TOCSIN_INGEST_ADDR" placeholder:"ADDR"`
+	IngestAddr string `help:"Address of ingest (HTTP); port 0 picks a free one. Default: ${default}." default:"127.0.0.1:7400" env:"TOCSIN_INGEST_ADDR" placeholder:"ADDR"`
 }
 
-// Flags are the settings of the intake, by itself or within tocsin up.
+// Flags are the settings of ingest, by itself or within tocsin up.
 type Flags struct {
 	AddrFlag
 	OTLPAddr       string   `name:"otlp-addr" help:"Second address for OpenTelemetry's senders, at their default port; empty, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:4318" env:"TOCSIN_OTLP_ADDR" empty:"off" placeholder:"ADDR"`
@@ -28,7 +28,7 @@ type Flags struct {
 
 	service.ProxyFlags
 
-	Instance string `help:"Name of this intake on a bus with several, in events about itself. Default: with an external bus the name of this machine, else none." env:"TOCSIN_INSTANCE" placeholder:"NAME"`
+	Instance string `help:"Name of this ingest service on a bus with several, in events about itself. Default: with an external bus the name of this machine, else none." env:"TOCSIN_INSTANCE" placeholder:"NAME"`
 
 	GitHubWebhookSecret string `name:"github-webhook-secret" help:"Secret of GitHub's webhooks; signed webhooks need no token." env:"TOCSIN_GITHUB_WEBHOOK_SECRET" placeholder:"SECRET"`
 	GitLabSecretToken   string `name:"gitlab-secret-token" help:"Secret token of GitLab's webhooks, as they send it in X-Gitlab-Token." env:"TOCSIN_GITLAB_SECRET_TOKEN" placeholder:"TOKEN"`
@@ -36,7 +36,7 @@ type Flags struct {
 }
 
 // Config returns the configuration of the flags, without Bus, Logger, Ready and Accepted.
-// external: other intakes may use the same bus.
+// external: other ingest services may use the same bus.
 func (f Flags) Config(external bool, registry *prometheus.Registry) Config {
 	instance := f.Instance
 	if host, err := os.Hostname(); instance == "" && external && err == nil {
@@ -51,7 +51,7 @@ func (f Flags) Config(external bool, registry *prometheus.Registry) Config {
 	}
 }
 
-// Command runs the intake by itself.
+// Command runs ingest by itself.
 type Command struct {
 	service.BusFlags
 	service.LayoutFlags
@@ -69,7 +69,7 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	cfg.Bus, cfg.Provision, cfg.Layout, cfg.Logger = env.Bus(c.BusFlags), c.External(), c.Layout(), env.Logger
 	cfg.Version = env.Version.Version
 	cfg.Ready = func(at Listening) {
-		text := "ingest  " + at.Intake + "\n"
+		text := "ingest  " + at.Ingest + "\n"
 		if at.OTLP != "" {
 			text += "otlp    " + at.OTLP + "\n"
 		}
@@ -78,7 +78,7 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	return Run(ctx, cfg)
 }
 
-// Healthcheck checks the intake that runs on this machine.
+// Healthcheck checks the ingest service that runs on this machine.
 type Healthcheck struct {
 	AddrFlag
 	service.Probe
@@ -86,5 +86,5 @@ type Healthcheck struct {
 
 // Run prints one line, or fails with the reason.
 func (c *Healthcheck) Run(ctx context.Context, env service.Env) error {
-	return c.Check(ctx, env, "the intake", c.IngestAddr)
+	return c.Check(ctx, env, "ingest", c.IngestAddr)
 }

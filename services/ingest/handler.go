@@ -13,7 +13,7 @@ import (
 // discardLimit is how much of the body of a refused request is read, in bytes.
 const discardLimit = 8 << 20
 
-// handler answers the requests of the intake.
+// handler answers HTTP requests.
 type handler struct {
 	*httpserve.Front
 	policy   httpguard.Policy
@@ -61,7 +61,7 @@ func newHandler(cfg Config, s sink) *handler {
 // front makes the HTTP front of a listener.
 func (h *handler) front(routes []httpserve.Route, notFound string) *httpserve.Front {
 	return httpserve.New(httpserve.Config{
-		Name: "the intake", Routes: routes, NotFound: notFound, Access: h.access,
+		Name: "ingest", Routes: routes, NotFound: notFound, Access: h.access,
 		CheckSite: h.checkSite, Preflight: preflight, Header: h.allowOrigin,
 		AnswerHeader: http.Header{"Cache-Control": {"no-store"}, "X-Content-Type-Options": {"nosniff"}},
 		DiscardLimit: discardLimit, Requests: h.metrics.requests, Panics: h.metrics.panics, Logger: h.log,

@@ -28,7 +28,7 @@ func (h *handler) answerHealth(s *busSink, version string) func(context.Context,
 	}
 }
 
-// health returns the state of the intake.
+// health returns the state of ingest.
 func (h *handler) health(ctx context.Context, s *busSink) query.Health {
 	state := query.Health{OK: true, Ingest: &query.IngestHealth{
 		Pressure: h.inFlight.reading().pressure.String(), Circuit: circuitState(s.breaker.State()), Accepted: h.metrics.acceptedEvents.Load(),

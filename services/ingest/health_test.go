@@ -10,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// TestHealthOnTheBus: a health query on the bus returns the state of the intake, also
+// TestHealthOnTheBus: a health query on the bus returns the state of ingest, also
 // after the bus was restored.
 func TestHealthOnTheBus(t *testing.T) {
 	b := bustest.Start(t)

@@ -1,5 +1,5 @@
-// Package ingest is the HTTP intake. It accepts events, CI results and alerts from pages,
-// apps and pipelines, decodes them, removes hidden characters, masks secrets, publishes
+// Package ingest is the HTTP server that accepts events, CI results and alerts from pages,
+// apps and pipelines. It decodes them, removes hidden characters, masks secrets, publishes
 // them to the bus, and answers with success only once JetStream has stored them. What it
 // accepts is in docs/reference/http.md.
 //
@@ -28,13 +28,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-// DefaultAddr is where the intake listens by default.
+// DefaultAddr is where ingest listens by default.
 const DefaultAddr = "127.0.0.1:7400"
 
 // maxConns is how many connections may be open; further ones wait in the kernel's queue.
 const maxConns = 2048
 
-// Config configures the intake.
+// Config configures [Run].
 type Config struct {
 	// Bus is how to connect; Run sets Name and Role.
 	Bus bus.Config
@@ -68,7 +68,7 @@ type Config struct {
 	Masker Masker
 	// Registry gets the metrics and is shown at /metrics. It may be nil.
 	Registry *prometheus.Registry
-	// Instance distinguishes this intake from others on the bus, in events about itself.
+	// Instance distinguishes this ingest service from others on the bus, in events about itself.
 	// Empty: it is the only one.
 	Instance string
 	// Version is that of the build, shown in answers about health.
@@ -85,7 +85,7 @@ type Config struct {
 }
 
 // Listening is the URLs of the listeners; OTLP is empty if there is none.
-type Listening struct{ Intake, OTLP string }
+type Listening struct{ Ingest, OTLP string }
 
 // Run serves until ctx ends. Then it stops accepting, finishes the requests under way with
 // their acknowledgements, closes its connection and returns nil. While the bus is
@@ -95,11 +95,11 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	intake, otlp, err := cfg.listen(ctx)
+	general, otlp, err := cfg.listen(ctx)
 	if err != nil {
 		return err
 	}
-	cfg.exposed = httpguard.Exposed(intake.Addr(), addrOf(otlp))
+	cfg.exposed = httpguard.Exposed(general.Addr(), addrOf(otlp))
 	sink := newBusSink(cfg)
 	h := newHandler(cfg, sink)
 	h.metrics.watch(h.inFlight, sink)
@@ -113,45 +113,45 @@ func Run(ctx context.Context, cfg Config) error {
 	case <-sink.opened:
 	case <-ctx.Done():
 		leaveBus()
-		return errors.Join(g.Wait(), intake.Close(), closeListener(otlp))
+		return errors.Join(g.Wait(), general.Close(), closeListener(otlp))
 	}
 	reporter := &reporter{sink: sink, inFlight: h.inFlight, app: ownAppOf(cfg.Instance), log: cfg.Logger, dropped: h.metrics.reportsDropped}
 	g.Go(func() error { reporter.run(ctx); return nil })
 	g.Go(func() error { h.refused.run(ctx, cfg.Logger); return nil })
-	g.Go(func() error { defer leaveBus(); return h.serve(ctx, intake, otlp) })
-	listening := Listening{Intake: urlOf(intake), OTLP: urlOf(otlp)}
-	cfg.Logger.Info("the intake listens", "url", listening.Intake, "otlp", listening.OTLP)
+	g.Go(func() error { defer leaveBus(); return h.serve(ctx, general, otlp) })
+	listening := Listening{Ingest: urlOf(general), OTLP: urlOf(otlp)}
+	cfg.Logger.Info("ingest listens", "url", listening.Ingest, "otlp", listening.OTLP)
 	if cfg.Ready != nil {
 		cfg.Ready(listening)
 	}
 	return g.Wait()
 }
 
-// listen opens the listener of the intake, and that of OTLP if it is wanted and its port
+// listen opens the general listener, and that of OTLP if it is wanted and its port
 // is free: another collector may use that port with better right.
-func (c Config) listen(ctx context.Context) (intake, otlp net.Listener, err error) {
-	at := httpserve.Listener{Purpose: "the intake", Setting: "TOCSIN_INGEST_ADDR", Addr: c.Addr, Token: c.Token, MaxConns: maxConns}
-	intake, err = at.Listen(ctx)
+func (c Config) listen(ctx context.Context) (general, otlp net.Listener, err error) {
+	at := httpserve.Listener{Purpose: "ingest", Setting: "TOCSIN_INGEST_ADDR", Addr: c.Addr, Token: c.Token, MaxConns: maxConns}
+	general, err = at.Listen(ctx)
 	if err != nil || c.OTLPAddr == "" {
-		return intake, nil, err
+		return general, nil, err
 	}
 	at.Setting, at.Addr = "TOCSIN_OTLP_ADDR", c.OTLPAddr
 	otlp, err = at.Listen(ctx)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		c.Logger.Warn("the port for OTLP is taken, so nothing listens there: name the intake in OTEL_EXPORTER_OTLP_ENDPOINT",
-			"taken", c.OTLPAddr, "intake", urlOf(intake))
-		return intake, nil, nil
+		c.Logger.Warn("the port for OTLP is taken, so nothing listens there: name ingest in OTEL_EXPORTER_OTLP_ENDPOINT",
+			"taken", c.OTLPAddr, "ingest", urlOf(general))
+		return general, nil, nil
 	}
 	if err != nil {
-		return nil, nil, errors.Join(err, intake.Close())
+		return nil, nil, errors.Join(err, general.Close())
 	}
-	return intake, otlp, nil
+	return general, otlp, nil
 }
 
 // serve answers requests on both listeners until ctx ends. otlp may be nil.
-func (h *handler) serve(ctx context.Context, intake, otlp net.Listener) error {
+func (h *handler) serve(ctx context.Context, general, otlp net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return httpserve.Serve(ctx, intake, httpserve.NewServer(h, h.log), h.log) })
+	g.Go(func() error { return httpserve.Serve(ctx, general, httpserve.NewServer(h, h.log), h.log) })
 	if otlp != nil {
 		front := h.front(h.otlpRoutes(), "not found: this port takes OTLP alone")
 		g.Go(func() error { return httpserve.Serve(ctx, otlp, httpserve.NewServer(front, h.log), h.log) })
@@ -193,7 +193,7 @@ func (c Config) complete() (Config, error) {
 		c.Registry = prometheus.NewRegistry()
 	}
 	if c.Masker == nil {
-		return c, errors.New("start the intake: no masker")
+		return c, errors.New("start ingest: no masker")
 	}
 	if c.GitLabSigningToken != "" {
 		if _, err := gitlab.NewSigning(c.GitLabSigningToken); err != nil {

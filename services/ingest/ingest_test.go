@@ -29,7 +29,7 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// start runs an intake; stop ends it and checks how.
+// start runs an ingest service; stop ends it and checks how.
 func start(t *testing.T, cfg Config) (url string, stop func()) {
 	t.Helper()
 	cfg.Addr, cfg.Logger = "127.0.0.1:0", quiet()
@@ -37,14 +37,14 @@ func start(t *testing.T, cfg Config) (url string, stop func()) {
 		cfg.Masker = fakeMasker{}
 	}
 	ready := make(chan string, 1)
-	cfg.Ready = func(at Listening) { ready <- at.Intake }
+	cfg.Ready = func(at Listening) { ready <- at.Ingest }
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- Run(ctx, cfg) }()
 	stop = func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("the intake ended with %v", err)
+			t.Errorf("ingest ended with %v", err)
 		}
 		done <- nil
 		http.DefaultClient.CloseIdleConnections()
@@ -176,7 +176,7 @@ func TestBusUnreachableAndRestored(t *testing.T) {
 	b.Start()
 	bustest.Eventually(t, "write after the bus was restored", written)
 
-	// The intake has reported its circuit breaker.
+	// Ingest has reported its circuit breaker.
 	var states []string
 	stored(t, b.Dir, bus.RoleDetector, bus.StreamTelemetry, func(msgs []bus.Message) bool {
 		states = states[:0]
@@ -226,7 +226,7 @@ func TestWipedStateDirectory(t *testing.T) {
 	bustest.Eventually(t, "write with new credentials", written)
 }
 
-// lacksNothing waits until the bus has all that an intake makes on it. The intake is
+// lacksNothing waits until the bus has all that an ingest service makes on it. Ingest is
 // ready before, when it has what it writes to itself; and a server that is shut
 // down in the midst of making a stream does so without it, and leaves its store open.
 func lacksNothing(t *testing.T, cfg bus.Config) {

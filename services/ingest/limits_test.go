@@ -117,8 +117,8 @@ func TestOptionsStarIsChecked(t *testing.T) {
 	}
 }
 
-// TestIntakeReportsItsMemory holds bodies open until the bound is near, and releases them.
-func TestIntakeReportsItsMemory(t *testing.T) {
+// TestIngestReportsItsMemory holds bodies open until the bound is near, and releases them.
+func TestIngestReportsItsMemory(t *testing.T) {
 	const limit = 64 << 10
 	dir := bustest.Start(t).Dir
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}, MaxInFlight: limit})
@@ -138,7 +138,7 @@ func TestIntakeReportsItsMemory(t *testing.T) {
 		_, _, body := send(t, "GET", url+"/metrics", "")
 		return strings.Contains(body, "\n"+line+"\n")
 	}
-	bustest.Eventually(t, "full intake", func() bool {
+	bustest.Eventually(t, "full ingest", func() bool {
 		return metric("tocsin_ingest_in_flight_requests 4") && metric("tocsin_ingest_in_flight_bytes 65536")
 	})
 	if status, header, body := send(t, "POST", url+"/v1/events", logEvent); status != http.StatusTooManyRequests || header.Get("Retry-After") != "1" {

@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// listening runs an intake and returns its addresses.
+// listening runs an ingest service and returns its addresses.
 func listening(t *testing.T, cfg Config) Listening {
 	t.Helper()
 	ready := make(chan Listening, 1)
@@ -23,7 +23,7 @@ func listening(t *testing.T, cfg Config) Listening {
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
-			t.Errorf("the intake ended with %v", err)
+			t.Errorf("ingest ended with %v", err)
 		}
 	})
 	select {
@@ -36,12 +36,12 @@ func listening(t *testing.T, cfg Config) Listening {
 	}
 }
 
-// TestOTLPPort: the port for OTLP accepts nothing else, and the intake starts without it
+// TestOTLPPort: the port for OTLP accepts nothing else, and ingest starts without it
 // if the port is taken.
 func TestOTLPPort(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	at := listening(t, Config{Bus: bus.Config{Dir: dir}, OTLPAddr: "127.0.0.1:0"})
-	if at.OTLP == "" || at.OTLP == at.Intake {
+	if at.OTLP == "" || at.OTLP == at.Ingest {
 		t.Fatalf("listening on %+v, want two addresses", at)
 	}
 	for path, want := range map[string]int{pathHealth: 200, pathEvents: 404, pathCIResult: 404, pathMetrics: 404, "/": 404} {
@@ -64,7 +64,7 @@ func TestOTLPPort(t *testing.T) {
 		}
 	}
 	for _, path := range []string{pathOTLPLogs, pathOTLPTraces, pathOTLPMetrics} {
-		for _, base := range []string{at.OTLP, at.Intake} {
+		for _, base := range []string{at.OTLP, at.Ingest} {
 			if status, _, body := send(t, "POST", base+path, "{}"); status != 200 {
 				t.Errorf("%s%s: %d %s", base, path, status, body)
 			}
@@ -76,11 +76,11 @@ func TestOTLPPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	if at := listening(t, Config{Bus: bus.Config{Dir: dir}, OTLPAddr: taken.Addr().String()}); at.OTLP != "" || at.Intake == "" {
-		t.Errorf("with the port for OTLP taken: listening on %+v, want the intake alone", at)
+	if at := listening(t, Config{Bus: bus.Config{Dir: dir}, OTLPAddr: taken.Addr().String()}); at.OTLP != "" || at.Ingest == "" {
+		t.Errorf("with the port for OTLP taken: listening on %+v, want ingest alone", at)
 	}
 	if at := listening(t, Config{Bus: bus.Config{Dir: dir}}); at.OTLP != "" {
-		t.Errorf("without a port for OTLP: listening on %+v, want the intake alone", at)
+		t.Errorf("without a port for OTLP: listening on %+v, want ingest alone", at)
 	}
 	for _, addr := range []string{"foo", "0.0.0.0:0", "127.0.0.1:99999"} {
 		err := Run(t.Context(), Config{Bus: bus.Config{Dir: dir}, Addr: "127.0.0.1:0", OTLPAddr: addr, Logger: quiet(), Masker: fakeMasker{}})

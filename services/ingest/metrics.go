@@ -10,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// metrics are those of the intake.
+// metrics are the metrics of ingest.
 type metrics struct {
 	httpserve.Metrics
 	requests       *prometheus.CounterVec
@@ -39,7 +39,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		shed:   m.Counter("shed_total", "Requests refused because too many requests or bytes were under way."),
 		panics: m.Panics(),
 		reportsDropped: m.Counter("reports_dropped_total",
-			"Reports of the intake about itself that were dropped because too many waited for the bus."),
+			"Reports of ingest about itself that were dropped because too many waited for the bus."),
 		publishSeconds: m.Histogram("publish_seconds",
 			"Time from the first message of a request to the last acknowledgement of the stream TELEMETRY.",
 			[]float64{.00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}),

@@ -121,9 +121,9 @@ func TestUnsignedBodiesMayRepeat(t *testing.T) {
 	}
 }
 
-// TestReplayOverRestartsAndIntakes: another intake on the bus knows what one has stored,
+// TestReplayOverRestartsAndIngestServices: another ingest service on the bus knows what one has stored,
 // also after a restart of everything.
-func TestReplayOverRestartsAndIntakes(t *testing.T) {
+func TestReplayOverRestartsAndIngestServices(t *testing.T) {
 	b := bustest.Start(t)
 	deliver := func(url, id string) (int, string) {
 		t.Helper()
@@ -152,7 +152,7 @@ func TestReplayOverRestartsAndIntakes(t *testing.T) {
 			stops = append(stops, stop)
 			bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 			if code, says := deliver(url, "d"+strconv.Itoa(2*run+i)); code != 200 || says != want {
-				t.Errorf("start %d, intake %s: got %d %s, want %s", run, name, code, says, want)
+				t.Errorf("start %d, ingest service %s: got %d %s, want %s", run, name, code, says, want)
 			}
 			want = duplicate
 		}

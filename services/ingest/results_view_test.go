@@ -222,7 +222,7 @@ func TestSenderGone(t *testing.T) {
 	}
 }
 
-// ready starts an intake on dir, or joins the bus of cfg, and waits for it.
+// ready starts an ingest service on dir, or joins the bus of cfg, and waits for it.
 func ready(t *testing.T, cfg Config) (url string) {
 	t.Helper()
 	url, _ = start(t, cfg)
@@ -339,9 +339,9 @@ func TestConcurrentUpdatesKeepOtherResults(t *testing.T) {
 	}
 }
 
-// TestTwoIntakesAtOnce: in any order, two statuses of one key are two results, and the
+// TestTwoIngestServicesAtOnce: in any order, two statuses of one key are two results, and the
 // same status three times is one.
-func TestTwoIntakesAtOnce(t *testing.T) {
+func TestTwoIngestServicesAtOnce(t *testing.T) {
 	for name, texts := range map[string][]string{
 		"two statuses":    {"a:failure", "a:success"},
 		"the same status": {"a:failure", "a:failure", "a:failure"},

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// ownApp is the app of events about Tocsin itself, where there is one intake.
+	// ownApp is the app of events about Tocsin itself, where there is one ingest service.
 	ownApp = telemetry.ReservedApp
 	// circuitName is the name of the circuit breaker to the bus.
 	circuitName = "ingest bus"
@@ -27,8 +27,8 @@ const (
 	reportPause = time.Second
 )
 
-// ownAppOf returns the app of an intake's events about itself, from its Instance. The
-// detector keeps states by app: of two intakes that share one, a healthy one would resolve
+// ownAppOf returns the app of an ingest service's events about itself, from its Instance. The
+// detector keeps states by app: of two ingest services that share one, a healthy one would resolve
 // the alerts of the other.
 func ownAppOf(instance string) string {
 	if instance == "" {
@@ -88,7 +88,7 @@ func (r *reporter) publish(ctx context.Context) time.Duration {
 	msgs, err := eventMessages(r.pending, r.app)
 	if err != nil {
 		r.dropped.Add(float64(len(r.pending)))
-		r.log.Error("dropped reports of the intake about itself: they cannot be encoded", "error", err)
+		r.log.Error("dropped reports of ingest about itself: they cannot be encoded", "error", err)
 	} else if err := r.sink.Publish(ctx, msgs...); err != nil {
 		return reportRetry
 	}

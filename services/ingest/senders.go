@@ -12,7 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-// The paths of the intake.
+// The paths of ingest.
 const (
 	pathEvents       = "/v1/events"
 	pathCIResult     = "/ci-result"

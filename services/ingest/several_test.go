@@ -16,10 +16,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
-// TestSeveralIntakesOnOneBus: behind a load balancer, every intake does the same. Results
+// TestSeveralIngestServicesOnOneBus: behind a load balancer, every ingest service does the same. Results
 // of one pipeline through both are one in the view, and in the log in the order of their
 // answers; a delivery that is repeated through the other is known.
-func TestSeveralIntakesOnOneBus(t *testing.T) {
+func TestSeveralIngestServicesOnOneBus(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	var urls []string
 	for _, name := range []string{"a", "b"} {
@@ -100,9 +100,9 @@ func deliver(t *testing.T, url string) (status int, body string) {
 	return resp.StatusCode, string(data)
 }
 
-// TestSeveralIntakesReportSeparately: a healthy intake must not resolve the alerts of
+// TestSeveralIngestServicesReportSeparately: a healthy ingest service must not resolve the alerts of
 // another.
-func TestSeveralIntakesReportSeparately(t *testing.T) {
+func TestSeveralIngestServicesReportSeparately(t *testing.T) {
 	var subjects []string
 	for instance, want := range map[string]string{"": "tocsin", "a": "tocsin-a", "Web-1.example": "tocsin-web-1_example"} {
 		r := &reporter{inFlight: newInFlight(1000), app: ownAppOf(instance)}

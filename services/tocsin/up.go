@@ -270,11 +270,11 @@ func (u *up) dashboard(join bus.Config, registry *prometheus.Registry, ready fun
 }
 
 // announce writes runtime.json once everything listens, unless ctx ends before.
-func (u *up) announce(ctx context.Context, intake <-chan ingest.Listening, page <-chan string) error {
+func (u *up) announce(ctx context.Context, listening <-chan ingest.Listening, page <-chan string) error {
 	for u.runtime.IngestURL == "" || u.runtime.DashboardURL == "" {
 		select {
-		case at := <-intake:
-			u.runtime.IngestURL, u.runtime.OTLPURL = at.Intake, at.OTLP
+		case at := <-listening:
+			u.runtime.IngestURL, u.runtime.OTLPURL = at.Ingest, at.OTLP
 		case u.runtime.DashboardURL = <-page:
 		case <-ctx.Done():
 			return nil

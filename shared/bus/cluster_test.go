@@ -76,7 +76,7 @@ type telling struct {
 
 // tell publishes one message after the other. With ids, one that was not
 // acknowledged is said again, as a detector does; else it is given up, as by an
-// intake that has refused it.
+// ingest service that has refused it.
 func (s *telling) tell(ctx context.Context, p *bus.Publisher, subject string, ids bool) {
 	for i := 0; ctx.Err() == nil; i++ {
 		what := fmt.Sprintf("%s %d", subject, i)

@@ -189,7 +189,7 @@ func reconcileSplit(have, want jetstream.StreamConfig, msgs uint64, partitions i
 		return false, fmt.Errorf("%w: %s has %d partitions, %d are wanted: set TOCSIN_PARTITIONS to %d, or, once the detectors have read everything, delete the stream and run tocsin provision again",
 			ErrIncompatible, want.Name, present, partitions, present)
 	case msgs > 0:
-		return false, fmt.Errorf("%w: %s holds %s not split into %d partitions: leave TOCSIN_PARTITIONS at 1, or stop the intakes, wait until the detectors have read everything, delete the stream and run tocsin provision again",
+		return false, fmt.Errorf("%w: %s holds %s not split into %d partitions: leave TOCSIN_PARTITIONS at 1, or stop the ingest services, wait until the detectors have read everything, delete the stream and run tocsin provision again",
 			ErrIncompatible, want.Name, plural(int(msgs), "message"), partitions)
 	}
 	return true, nil

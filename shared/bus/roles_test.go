@@ -51,7 +51,7 @@ func connectBare(t *testing.T, s *embedded.Server, dir statedir.Dir, role bus.Ro
 	}
 }
 
-// TestIngestMayDeleteResultsAlone tries on the wire what the intake may not do
+// TestIngestMayDeleteResultsAlone tries on the wire what ingest may not do
 // with the means that it has for CI results.
 func TestIngestMayDeleteResultsAlone(t *testing.T) {
 	dir := bustest.OpenDir(t)
@@ -89,9 +89,9 @@ func TestIngestMayDeleteResultsAlone(t *testing.T) {
 	}
 }
 
-// TestAlertsOfOthersComeByTheIntake: it writes them into the log, nobody else
+// TestAlertsOfOthersComeByIngest: it writes them into the log, nobody else
 // does, and to make alerts of them it may not.
-func TestAlertsOfOthersComeByTheIntake(t *testing.T) {
+func TestAlertsOfOthersComeByIngest(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	p, err := bus.NewPublisher(connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, Server: s}), 1)

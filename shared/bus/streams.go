@@ -68,7 +68,7 @@ func Streams() []jetstream.StreamConfig {
 			Name:        StreamCI,
 			Description: "the newest CI results",
 			Subjects:    []string{allCIResults},
-			// The intake deletes down to ci.MaxResults. It writes a new result before it deletes
+			// Ingest deletes down to ci.MaxResults. It writes a new result before it deletes
 			// the one that this updates: with a limit of ci.MaxResults, every update would push
 			// out the result of another pipeline. There is no limit for each subject:
 			// failure, success, failure are three results, and different names can have one

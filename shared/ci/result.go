@@ -1,7 +1,7 @@
 // Package ci defines the result of one run of a pipeline or job for one commit: its form, what
 // is valid, and which results are the newest.
 //
-// It knows no HTTP and no foreign format: the intake converts those of GitHub and GitLab.
+// It knows no HTTP and no foreign format: ingest converts those of GitHub and GitLab.
 package ci
 
 import (

@@ -2,7 +2,7 @@
 // results and messages of Kubernetes, without secrets (package redact) and without hidden
 // characters (package sanitize).
 //
-// The intake masks and sanitizes what it accepts. This package does it again on the way
+// Ingest masks and sanitizes what it accepts. This package does it again on the way
 // out, because a message on the bus may come from another version, or from somebody else.
 package display
 

@@ -1,6 +1,6 @@
 // Package external defines alerts of other monitoring systems: their form and what is valid.
 //
-// It knows no sender's format and decides nothing: decoders of the intake create them, the
+// It knows no sender's format and decides nothing: decoders of ingest create them, the
 // stream TELEMETRY keeps them, and the detector raises alerts from them.
 package external
 

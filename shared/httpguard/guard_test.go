@@ -19,7 +19,7 @@ func request(method, host string, header ...string) *http.Request {
 }
 
 var policy = httpguard.Policy{
-	AllowedHosts:   []string{"ingest", "Intake.Example:7400", "192.168.1.5", "[fd00::1]:7400", "fd00::5"},
+	AllowedHosts:   []string{"ingest", "Ingest.Example:7400", "192.168.1.5", "[fd00::1]:7400", "fd00::5"},
 	AllowedOrigins: []string{"https://app.example", "http://shop.example:8080", "chrome-extension://abcdef"},
 }
 
@@ -44,17 +44,17 @@ func TestCheckHost(t *testing.T) {
 		"ingest":                                true, // configured without a port: any port
 		"ingest:7400":                           true,
 		"ingest:":                               true,
-		"intake.example:":                       false, // configured with a port
+		"ingest.example:":                       false, // configured with a port
 		"evil.example:":                         false,
 		":":                                     false,
 		"localhost::":                           false,
 		"INGEST.:80":                            true,
-		"intake.example:7400":                   true,
+		"ingest.example:7400":                   true,
 		"192.168.1.5:9":                         true,
 		"[fd00::1]:7400":                        true,
 		"[fd00:0::0:1]:7400":                    true,
-		"intake.example:7401":                   false,
-		"intake.example":                        false,
+		"ingest.example:7401":                   false,
+		"ingest.example":                        false,
 		"[fd00::1]:7401":                        false,
 		"[fd00::1]":                             false,
 		"[fd00::5]:7400":                        true, // configured without brackets

@@ -66,7 +66,7 @@ type Route struct {
 
 // Config is what distinguishes one front from another.
 type Config struct {
-	// Name completes "internal error: the log of ... says more", such as "the intake".
+	// Name completes "internal error: the log of ... says more", such as "ingest".
 	Name   string
 	Routes []Route
 	// Policy and Access decide who may send requests.

@@ -15,7 +15,7 @@ import (
 
 // Listener is where a server listens.
 type Listener struct {
-	// Purpose completes "listen for ...", such as "the intake".
+	// Purpose completes "listen for ...", such as "ingest".
 	Purpose string
 	// Setting is the environment variable, or the flag, by which people change Addr.
 	Setting string

@@ -154,9 +154,9 @@ func TestEachServiceAnswersForItself(t *testing.T) {
 func TestAnswersAgain(t *testing.T) {
 	b := bustest.Start(t)
 	b.Stop() // before there is a bus
-	intake, desk := connect(t, b, bus.RoleIngest), connect(t, b, bus.RoleGateway)
+	ingest, desk := connect(t, b, bus.RoleIngest), connect(t, b, bus.RoleGateway)
 	cfg := presence.Identify("ingest", "v1", bustest.Quiet())
-	begin(t, intake, cfg, func() query.Health { return query.Health{OK: true} })
+	begin(t, ingest, cfg, func() query.Health { return query.Health{OK: true} })
 	if _, err := presence.Collect(t.Context(), desk, moment); !errors.Is(err, bus.ErrUnreachable) {
 		t.Fatalf("without a bus: %v", err)
 	}
@@ -167,22 +167,22 @@ func TestAnswersAgain(t *testing.T) {
 			t.Fatalf("%+v", all)
 		}
 		b.Stop()
-		bustest.Eventually(t, "end of the bus", func() bool { return !desk.Connected() && !intake.Connected() })
+		bustest.Eventually(t, "end of the bus", func() bool { return !desk.Connected() && !ingest.Connected() })
 	}
 }
 
 // TestCollectEnds: Collect returns with its context, and waits for a slow service before.
 func TestCollectEnds(t *testing.T) {
 	b := bustest.Start(t)
-	intake, desk := connect(t, b, bus.RoleIngest), connect(t, b, bus.RoleGateway)
-	bustest.Eventually(t, "connections", func() bool { return desk.Connected() && intake.Connected() })
+	ingest, desk := connect(t, b, bus.RoleIngest), connect(t, b, bus.RoleGateway)
+	bustest.Eventually(t, "connections", func() bool { return desk.Connected() && ingest.Connected() })
 	asked, answer := make(chan struct{}, 10), make(chan struct{})
-	begin(t, intake, presence.Identify("ingest", "v1", bustest.Quiet()), func() query.Health {
+	begin(t, ingest, presence.Identify("ingest", "v1", bustest.Quiet()), func() query.Health {
 		asked <- struct{}{}
 		<-answer
 		return query.Health{OK: true}
 	})
-	bustest.Eventually(t, "service", func() bool { return intake.NC.NumSubscriptions() > 9 && intake.NC.Flush() == nil })
+	bustest.Eventually(t, "service", func() bool { return ingest.NC.NumSubscriptions() > 9 && ingest.NC.Flush() == nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	failed := make(chan error, 1)
 	go func() {
@@ -288,7 +288,7 @@ func TestCollectService(t *testing.T) {
 	})
 	all, answered := ask(both)
 	if len(all) != 2 || !answered || all[0].Service != "ingest" || all[0].ID != "0" || !all[0].OK || all[1].OK || all[1].Reason != "reason 1" || all[1].PID != os.Getpid() {
-		t.Errorf("got %+v, %t, want both intakes", all, answered)
+		t.Errorf("got %+v, %t, want both ingest services", all, answered)
 	}
 	one := long
 	one.Expected = 1

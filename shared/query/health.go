@@ -29,7 +29,7 @@ type Health struct {
 	Kubewatch *KubewatchHealth `json:"kubewatch,omitempty"`
 }
 
-// IngestHealth is the health of an intake.
+// IngestHealth is the health of an ingest service.
 type IngestHealth struct {
 	// Pressure is the memory pressure of bodies being read: normal, soft or hard. Circuit is
 	// the state of the circuit breaker for the bus: closed, half_open or open.
@@ -42,7 +42,7 @@ type IngestHealth struct {
 	RefusedOrigins []RefusedOrigin `json:"refused_origins,omitempty"`
 }
 
-// RefusedOrigin is a site whose pages an intake refuses, because TOCSIN_ALLOWED_ORIGINS does
+// RefusedOrigin is a site whose pages an ingest service refuses, because TOCSIN_ALLOWED_ORIGINS does
 // not list it.
 type RefusedOrigin struct {
 	Origin string `json:"origin"`

@@ -189,7 +189,7 @@ func Encode(events []Event) ([]byte, error) {
 	return data, nil
 }
 
-// DecodeMessage decodes a message on the bus. It does not validate: the intake did.
+// DecodeMessage decodes a message on the bus. It does not validate: ingest did.
 func DecodeMessage(data []byte) ([]Event, error) {
 	events, err := decodeArray(data, func(*Event) *FieldError { return nil })
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package telemetry defines the events that senders report: one [Event] for each log line,
 // request, page load and so on, with the rules that make it valid.
 //
-// It decodes and validates. The intake limits requests, package redact masks secrets, and the
+// It decodes and validates. Ingest limits requests, package redact masks secrets, and the
 // detectors interpret events.
 package telemetry
 

@@ -61,14 +61,14 @@ func bench(ctx context.Context, bin string, samples int, sections []section) err
 	return harness.PrintFigures(os.Stdout, all)
 }
 
-// inThisProcess measures an intake in this process, for ratios to raw publishing and to
+// inThisProcess measures an ingest service in this process, for ratios to raw publishing and to
 // Tocsin's own format.
 func inThisProcess(ctx context.Context, _ string, _ int) ([]harness.Figure, error) {
-	own, err := withIntake(ctx, intakeRatio)
+	own, err := withIngest(ctx, ingestRatio)
 	if err != nil {
 		return nil, err
 	}
-	foreign, err := withIntake(ctx, foreignRatios)
+	foreign, err := withIngest(ctx, foreignRatios)
 	return append(own, foreign...), err
 }
 

@@ -71,7 +71,7 @@ func demo(ctx context.Context, bin string, pace time.Duration) (err error) {
 	defer func() { err = errors.Join(err, agent.Close()) }()
 
 	s := &stage{started: started, pace: pace, bin: bin, dir: dir, bus: bus, agent: agent, out: os.Stdout}
-	s.say("tocsin up and an agent's gateway are ready, intake at %s", bus.IngestURL)
+	s.say("tocsin up and an agent's gateway are ready, ingest at %s", bus.IngestURL)
 	if err := s.play(ctx); err != nil {
 		return fmt.Errorf("%w\n%s%s", err, bus.Log, agent.Log)
 	}

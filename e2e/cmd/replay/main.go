@@ -8,7 +8,7 @@
 //
 // time is when the event arrived: RFC 3339, or milliseconds since 1970. event is what a
 // sender posts to /v1/events, one event or an array of them. Empty lines are skipped.
-// Secrets are masked as at the intake. Each alert is printed as one line of JSON, as it
+// Secrets are masked as at ingest. Each alert is printed as one line of JSON, as it
 // is published on the bus.
 //
 // The times of the lines are the only clock. Between two lines, and after the last one,
@@ -104,7 +104,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	return s, nil
 }
 
-// maxLine is the longest line in bytes: the intake takes bodies of at most 1 MiB.
+// maxLine is the longest line in bytes: ingest takes bodies of at most 1 MiB.
 const maxLine = 2 << 20
 
 func replay(args []string, in io.Reader, out, stderr io.Writer) (err error) {

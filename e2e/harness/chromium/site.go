@@ -14,7 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// Site is a web site for tests. Its origin differs from the intake's in host and port.
+// Site is a web site for tests. Its origin differs from ingest's in host and port.
 type Site struct {
 	*httptest.Server
 	// LocalURL has the host localhost, so that 127.0.0.1 is another site to its pages.
@@ -80,9 +80,9 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // NeedScript skips the test if the binary was built without the page script.
-func NeedScript(t *testing.T, intake string) {
+func NeedScript(t *testing.T, ingestURL string) {
 	t.Helper()
-	if a := e2etest.Get(t, intake+"/tocsin.js"); a.Status == http.StatusServiceUnavailable {
+	if a := e2etest.Get(t, ingestURL+"/tocsin.js"); a.Status == http.StatusServiceUnavailable {
 		t.Skip(strings.TrimSpace(a.Body))
 	}
 }

@@ -68,17 +68,17 @@ func CheckLog(t *testing.T, log *harness.Log) {
 	}
 }
 
-// WaitReady waits until the intake accepts events.
+// WaitReady waits until ingest accepts events.
 func (sys *System) WaitReady(t *testing.T) {
 	t.Helper()
 	var last harness.Answer
 	ready := func() bool { last = Get(t, sys.Bus.IngestURL+"/readyz"); return last.Status == 200 }
 	if !harness.Poll(t.Context(), 30*time.Second, ready) {
-		t.Fatalf("/readyz of the intake answers %d after 30 s, want 200: %s", last.Status, last.Body)
+		t.Fatalf("/readyz of ingest answers %d after 30 s, want 200: %s", last.Status, last.Body)
 	}
 }
 
-// Post posts JSON to the intake.
+// Post posts JSON to ingest.
 func (sys *System) Post(t *testing.T, path string, body any) harness.Answer {
 	t.Helper()
 	a, err := sys.Bus.Post(t.Context(), path, body)
@@ -88,7 +88,7 @@ func (sys *System) Post(t *testing.T, path string, body any) harness.Answer {
 	return a
 }
 
-// MustPost posts JSON to the intake, which has to accept it.
+// MustPost posts JSON to ingest, which has to accept it.
 func (sys *System) MustPost(t *testing.T, path string, body any) {
 	t.Helper()
 	if a := sys.Post(t, path, body); a.Status != 200 {

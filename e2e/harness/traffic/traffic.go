@@ -1,5 +1,5 @@
-// Package traffic sends a steady stream to the intakes of a cluster, as a well-behaved
-// sender does: what was not answered with 2xx is sent again, to the next intake, before
+// Package traffic sends a steady stream to the ingest services of a cluster, as a well-behaved
+// sender does: what was not answered with 2xx is sent again, to the next ingest service, before
 // anything new. It keeps what was accepted, and when.
 //
 // Everything that it sends has a unique name, which is also in the bus, in an alert and
@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// answerIn bounds the answer of an intake: longer than it waits for the bus.
+	// answerIn bounds the answer of an ingest service: longer than it waits for the bus.
 	answerIn = 8 * time.Second
-	// eventsAgain and resultAgain are the pauses before the next intake is tried for
+	// eventsAgain and resultAgain are the pauses before the next ingest service is tried for
 	// the first time. Each further pause is twice as long, up to maxAgain. In 10 s
 	// nothing is sent more than 10 times, and no storm limit applies to what a
 	// repetition raises.
@@ -57,13 +57,13 @@ type Sent struct {
 
 // Config configures the stream.
 type Config struct {
-	// Intakes are their URLs.
-	Intakes []string
-	Token   string
+	// Ingest are the URLs of the ingest services.
+	Ingest []string
+	Token  string
 	// Apps are the apps of the events. Each sends a batch in Every.
 	Apps  []string
 	Every time.Duration
-	// Results is the pause between two CI results. Each is sent to all intakes at once,
+	// Results is the pause between two CI results. Each is sent to all ingest services at once,
 	// as by a pipeline that reports twice.
 	Results time.Duration
 }
@@ -144,7 +144,7 @@ func (t *Traffic) batch(app string, n int) ([]map[string]any, []Sent) {
 	return events, names
 }
 
-// results sends CI results, each by as many senders at once as there are intakes.
+// results sends CI results, each by as many senders at once as there are ingest services.
 func (t *Traffic) results(ctx context.Context, stop <-chan struct{}) {
 	every := time.NewTicker(t.cfg.Results)
 	defer every.Stop()
@@ -159,8 +159,8 @@ func (t *Traffic) results(ctx context.Context, stop <-chan struct{}) {
 		s := Sent{Kind: Result, Name: t.name()}
 		result := map[string]any{"status": "failure", "source": "custom", "name": "build", "ref": "on-" + s.Name, "commit": s.Name}
 		var twice sync.WaitGroup
-		taken := make([]bool, len(t.cfg.Intakes))
-		for i := range t.cfg.Intakes {
+		taken := make([]bool, len(t.cfg.Ingest))
+		for i := range t.cfg.Ingest {
 			twice.Go(func() { taken[i] = t.deliver(ctx, "/ci-result", result, i, resultAgain) })
 		}
 		twice.Wait()
@@ -170,7 +170,7 @@ func (t *Traffic) results(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// deliver tries one intake after the other until one accepts it, or ctx ends.
+// deliver tries one ingest service after the other until one accepts it, or ctx ends.
 func (t *Traffic) deliver(ctx context.Context, path string, body any, first int, again time.Duration) bool {
 	data, err := json.Marshal(body)
 	if err != nil {
@@ -178,7 +178,7 @@ func (t *Traffic) deliver(ctx context.Context, path string, body any, first int,
 		return false
 	}
 	for try := first; ; try++ {
-		status, said := t.post(ctx, t.cfg.Intakes[try%len(t.cfg.Intakes)]+path, data)
+		status, said := t.post(ctx, t.cfg.Ingest[try%len(t.cfg.Ingest)]+path, data)
 		switch {
 		case status >= 200 && status < 300:
 			return true
@@ -244,7 +244,7 @@ func (t *Traffic) Sent() []Sent {
 	return slices.Clone(t.sent)
 }
 
-// Refused is how often an intake wrongly refused something. Repeated is how often
+// Refused is how often an ingest service wrongly refused something. Repeated is how often
 // something was sent again.
 func (t *Traffic) Refused() (refused []string, repeated int) {
 	t.mu.Lock()

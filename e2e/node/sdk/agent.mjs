@@ -7,15 +7,14 @@ const http = gateway[0].startsWith("http://");
 const v2 = pkg === "@modelcontextprotocol/client";
 const { Client } = await import(v2 ? pkg : `${pkg}/client/index.js`);
 
-// The alerts that are awaited below come from CI results, as the gateway's
-// intake takes them.
+// The alerts that are awaited below are raised by CI results that are sent to ingest.
 async function fails(name) {
-  const answer = await fetch(`${process.env.INTAKE}/ci-result`, {
+  const answer = await fetch(`${process.env.INGEST}/ci-result`, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ status: "failure", name, commit: "c0ffee" }),
   });
-  if (!answer.ok) throw new Error(`the intake: ${answer.status} ${await answer.text()}`);
+  if (!answer.ok) throw new Error(`ingest: ${answer.status} ${await answer.text()}`);
 }
 
 const options = {};

@@ -35,8 +35,8 @@ type statusReply struct {
 	AlertsPending int         `json:"alerts_pending"`
 	Streaming     bool        `json:"streaming"`
 	Bus           BusHealth   `json:"bus"`
-	// Intake is null where ingest's health is unknown.
-	Intake   *IngestHealth         `json:"intake"`
+	// Ingest is null where ingest's health is unknown.
+	Ingest   *IngestHealth         `json:"intake"`
 	Detector *query.DetectorStatus `json:"detector"`
 	// Kubernetes has the clusters that are watched, where any is.
 	Kubernetes []ClusterStatus `json:"kubernetes,omitempty"`
@@ -75,7 +75,7 @@ func (r *Reader) Status(ctx context.Context, q Query, client func() (Client, err
 		}
 	}
 	ingest := <-answer
-	s.Intake, s.RefusedOrigins = ingest.Health, ingest.Refused
+	s.Ingest, s.RefusedOrigins = ingest.Health, ingest.Refused
 	c, err := client()
 	if err != nil {
 		return "", err

@@ -42,10 +42,10 @@ func TestIngestIsInStatusAndHealth(t *testing.T) {
 	defer serving.Wait()
 	defer cancel()
 	var full atomic.Bool
-	intake := r.Join(t, bus.RoleIngest)
+	ingest := r.Join(t, bus.RoleIngest)
 	serving.Go(func() {
 		cfg := presence.Config{Service: "ingest", ID: "1", Version: "1.2.3", Started: time.Now(), Logger: testrig.Quiet()}
-		err := presence.Serve(ctx, intake, cfg, func() query.Health {
+		err := presence.Serve(ctx, ingest, cfg, func() query.Health {
 			if full.Load() {
 				return query.Health{Reason: "no space left on\x1b device, Bearer abcdefghijklmnopqrstuvwxyz123456"}
 			}
@@ -67,11 +67,11 @@ func TestIngestIsInStatusAndHealth(t *testing.T) {
 // reported as missing: its health is unknown.
 func TestASlowIngestIsNotGone(t *testing.T) {
 	r := newRig(t)
-	intake := r.Join(t, bus.RoleIngest)
-	if _, err := intake.NC.Subscribe("$SRV.STATS.tocsin-ingest", func(*nats.Msg) {}); err != nil {
+	ingest := r.Join(t, bus.RoleIngest)
+	if _, err := ingest.NC.Subscribe("$SRV.STATS.tocsin-ingest", func(*nats.Msg) {}); err != nil {
 		t.Fatal(err)
 	}
-	if err := intake.NC.Flush(); err != nil {
+	if err := ingest.NC.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	c := r.dial(t, "")

@@ -19,7 +19,7 @@ func TestStatusNamesRefusedPages(t *testing.T) {
 	c := r.dial(t, "")
 	c.initialize(t, "2025-11-25")
 	if got := c.call(t, "observe", `{"what":"status"}`).blocks[0]; strings.Contains(got, "refused_origins") {
-		t.Errorf("without an intake: %s, want no refused_origins", got)
+		t.Errorf("without an ingest service: %s, want no refused_origins", got)
 	}
 	conn := r.Join(t, bus.RoleIngest)
 	ctx, cancel := context.WithCancel(t.Context())

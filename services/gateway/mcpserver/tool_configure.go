@@ -209,8 +209,8 @@ func (s *server) clear(ctx context.Context) (answer, error) {
 // healthReply is the health of the gateway and what it depends on.
 type healthReply struct {
 	Bus history.BusHealth `json:"bus"`
-	// Intake is null where ingest's health is unknown.
-	Intake   *history.IngestHealth `json:"intake"`
+	// Ingest is null where ingest's health is unknown.
+	Ingest   *history.IngestHealth `json:"intake"`
 	Detector *query.DetectorStatus `json:"detector"`
 	// Error is why the detector's part is missing.
 	Error     string         `json:"error,omitempty"`
@@ -249,7 +249,7 @@ func (s *server) reportHealth(ctx context.Context) (answer, error) {
 	} else {
 		h.Detector, h.Error = &status.Detector, status.Detector.Incomplete()
 	}
-	h.Intake = (<-ingest).Health
+	h.Ingest = (<-ingest).Health
 	h.Kubernetes = s.kubernetes.Health()
 	s.alerts.DiscardDelivered(ctx)
 	err := s.alerts.Do(func(state *delivery.State, _ time.Time) {

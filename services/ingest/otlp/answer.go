@@ -34,7 +34,7 @@ func Answer(signal Signal, enc Encoding, d Decoded) []byte {
 }
 
 // Status is the body of a refusal: a google.rpc.Status. In JSON it also has the fields
-// that all refusals of the intake have.
+// that all refusals of ingest have.
 func Status(enc Encoding, httpStatus int, text string) []byte {
 	code := rpcCode(httpStatus)
 	if enc == JSON {

@@ -40,7 +40,7 @@ func fuzz(f *testing.F, signal otlp.Signal, seeds ...request) {
 				t.Fatalf("event %+v is invalid: %v", d.Events[i], err)
 			}
 			if l := d.Events[i].Log; l != nil {
-				l.Args = nil // the intake cleans them, and so the texts
+				l.Args = nil // ingest cleans them, and so the texts
 				l.Message, l.Stack, l.Source = sanitize.Strip(l.Message), sanitize.Strip(l.Stack), sanitize.Strip(l.Source)
 			}
 			d.Events[i].App, d.Events[i].Session, d.Events[i].URL = "", "", sanitize.Strip(d.Events[i].URL)

@@ -133,7 +133,7 @@ func (e *event) title() string {
 	return firstNonEmpty(e.LogEntry.formatted, e.Message.formatted, e.LogEntry.template, e.Message.template, e.Transaction)
 }
 
-// Bounds of the details of an error. The intake bounds all of them together; these keep one
+// Bounds of the details of an error. Ingest bounds all of them together; these keep one
 // large value from displacing the others.
 const (
 	maxCrumbs    = 30

@@ -14,10 +14,10 @@ import (
 const (
 	// MaxFailures is how many failures an Outcome describes. The others are counted.
 	MaxFailures = 1000
-	// maxMessage is the longest message, in characters: twice what the intake keeps, which
+	// maxMessage is the longest message, in characters: twice what ingest keeps, which
 	// masks before it cuts.
 	maxMessage = 16 << 10
-	// maxName is the longest name, in characters; the intake keeps half of it.
+	// maxName is the longest name, in characters; ingest keeps half of it.
 	maxName = 2 << 10
 	// MaxDuration is the longest duration that counts.
 	MaxDuration = 10_000_000 * time.Second

@@ -21,7 +21,7 @@ import (
 
 // Bounds of the embedded server.
 const (
-	// maxPayload is the largest message. The intake publishes at most 512 KiB and the
+	// maxPayload is the largest message. Ingest publishes at most 512 KiB and the
 	// default of NATS is 1 MiB, so operators' tools work.
 	maxPayload = 2 << 20
 	// maxStore bounds the disk: the limits of the streams and the detector's snapshots, with
@@ -139,7 +139,7 @@ func serverOptions(ctx context.Context, cfg Config, origin string) (*server.Opti
 		MaxPayload: maxPayload,
 		// The default of 2 s would end clients in this process before their own timeout.
 		AuthTimeout: bus.InProcessTimeout.Seconds(),
-		// A slow subscriber must not slow the intake down.
+		// A slow subscriber must not slow ingest down.
 		NoFastProducerStall: true,
 	}
 	if cfg.WSAddr != "" {

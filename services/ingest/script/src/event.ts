@@ -1,4 +1,4 @@
-// The events of POST /v1/events that a page can send, and their bounds. The intake refuses a
+// The events of POST /v1/events that a page can send, and their bounds. Ingest refuses a
 // whole batch for one invalid event, so only values that are surely valid become events.
 
 import type { Device } from './device.ts';
@@ -74,7 +74,7 @@ export interface Origin {
   release?: string | undefined;
 }
 
-/** One event as the intake accepts it. */
+/** One event as ingest accepts it. */
 export function toEvent<K extends Kind>(kind: K, payload: Payloads[K], origin: Origin, time: number, url: string): JsonObject {
   return {
     kind,
@@ -87,7 +87,7 @@ export function toEvent<K extends Kind>(kind: K, payload: Payloads[K], origin: O
   };
 }
 
-/** A duration as the intake accepts it: not negative, finite, to a tenth of a millisecond. */
+/** A duration as ingest accepts it: not negative, finite, to a tenth of a millisecond. */
 export function milliseconds(value: number): number {
   return value > 0 && isFinite(value) ? Math.round(value * 10) / 10 : 0;
 }

@@ -3,7 +3,7 @@
 
 import { read } from './guard.ts';
 
-/** The intake's bounds. A fingerprint beyond them is dropped. */
+/** Ingest's bounds. A fingerprint beyond them is dropped. */
 const MAX_PARTS = 16;
 const MAX_LENGTH = 1 << 10;
 

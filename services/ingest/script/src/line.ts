@@ -1,4 +1,4 @@
-// Sends a batch to the intake.
+// Sends a batch to ingest.
 
 import type { Config } from './config.ts';
 import { read } from './guard.ts';
@@ -9,8 +9,8 @@ const RETRY: readonly number[] = [408, 425, 429, 500, 502, 503, 504];
 const LOOPBACK = /^https?:\/\/(localhost|[^/]*\.localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/;
 
 /**
- * The connection to the intake. A page of this machine, or one with a token, may read its answers;
- * others learn only whether there was one. warn informs the page's author, once, that the intake
+ * The connection to ingest. A page of this machine, or one with a token, may read its answers;
+ * others learn only whether there was one. warn informs the page's author, once, that ingest
  * refuses.
  */
 export function openLine(config: Config, warn: (text: string) => void): Line {

@@ -1,4 +1,4 @@
-// tocsin.js sends what happens in the page that loads it to the intake. In every case the page
+// tocsin.js sends what happens in the page that loads it to ingest. In every case the page
 // works as it would without this script.
 
 import { watchActions } from './actions.ts';

@@ -25,7 +25,7 @@ export class Requests {
     listen(window, 'pageshow', () => (this.leaving = false));
   }
 
-  /** Starts a request. Requests to the intake, and those that are not HTTP, are ignored. */
+  /** Starts a request. Requests to ingest, and those that are not HTTP, are ignored. */
   begin(method: unknown, url: unknown): Request | undefined {
     const target = read(() => new URL(String(url), document.baseURI));
     if (!target || !/^https?:$/.test(target.protocol) || target.href.startsWith(this.config.endpoint)) return undefined;

@@ -100,7 +100,7 @@ test('what failed is kept and tried again, later and later', async () => {
   assert.deepEqual(p.posts[10].events, ['x']);
 });
 
-test('the intake may say when', async () => {
+test('ingest may say when', async () => {
   const p = page();
   p.add(1);
   await p.pass(DELAY);

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// rounds of raw and intake alternate, so that the state of the machine affects both
+	// rounds of raw and ingest alternate, so that the state of the machine affects both
 	// alike.
 	rounds = 5
 	// batches of batchEvents each are sent in a round by concurrent senders, and
@@ -34,7 +34,7 @@ const (
 	singles     = 100_000
 )
 
-// measured is an intake in this process, and its bus.
+// measured is an ingest service in this process, and its bus.
 type measured struct {
 	server *embedded.Server
 	conn   *bus.Session
@@ -42,8 +42,8 @@ type measured struct {
 	client *http.Client
 }
 
-// withIntake runs an intake for as long as f measures it.
-func withIntake(ctx context.Context, f func(context.Context, measured) ([]harness.Figure, error)) (all []harness.Figure, err error) {
+// withIngest runs an ingest service for as long as f measures it.
+func withIngest(ctx context.Context, f func(context.Context, measured) ([]harness.Figure, error)) (all []harness.Figure, err error) {
 	path, err := os.MkdirTemp("", "tocsin-bench-")
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func withIntake(ctx context.Context, f func(context.Context, measured) ([]harnes
 	serving, stop := context.WithCancel(ctx)
 	cfg := ingest.Flags{AddrFlag: ingest.AddrFlag{IngestAddr: "127.0.0.1:0"}}.Config(false, prometheus.NewRegistry())
 	url := make(chan string, 1)
-	cfg.Bus, cfg.Logger, cfg.Ready = bus.Config{Server: server}, quiet, func(at ingest.Listening) { url <- at.Intake }
+	cfg.Bus, cfg.Logger, cfg.Ready = bus.Config{Server: server}, quiet, func(at ingest.Listening) { url <- at.Ingest }
 	var group errgroup.Group
 	group.Go(func() error { return ingest.Run(serving, cfg) })
 	defer func() { stop(); err = errors.Join(err, group.Wait()) }()
@@ -78,11 +78,11 @@ func withIntake(ctx context.Context, f func(context.Context, measured) ([]harnes
 	return f(ctx, measured{server: server, conn: conn, url: <-url, client: client})
 }
 
-// intakeRatio compares the intake over HTTP with asynchronous publishing in the same
+// ingestRatio compares ingest over HTTP with asynchronous publishing in the same
 // process to the same stream on file storage, every message acknowledged: the events as
-// messages of their own, and the same messages that the intake wrote, without decoding,
+// messages of their own, and the same messages that ingest wrote, without decoding,
 // checking and masking.
-func intakeRatio(ctx context.Context, m measured) ([]harness.Figure, error) {
+func ingestRatio(ctx context.Context, m measured) ([]harness.Figure, error) {
 	body := payload{path: "/v1/events", media: "application/json", data: smallEvents()}
 	if err := m.post(ctx, body); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func intakeRatio(ctx context.Context, m measured) ([]harness.Figure, error) {
 	js := m.conn.JS
 	single := *message
 	single.Data = []byte(`[{"kind":"log","app":"web","session":"s1","log":{"level":"info","message":"loaded 42 items of the cart"}}]`)
-	var intake, each, whole []float64
+	var overHTTP, each, whole []float64
 	for range rounds {
 		i, err := rate(batches*batchEvents, func() error { return m.postAll(ctx, body, batches) })
 		if err != nil {
@@ -108,12 +108,12 @@ func intakeRatio(ctx context.Context, m measured) ([]harness.Figure, error) {
 		if err != nil {
 			return nil, fmt.Errorf("publish raw batches: %w", err)
 		}
-		intake, each, whole = append(intake, i), append(each, e), append(whole, w)
+		overHTTP, each, whole = append(overHTTP, i), append(each, e), append(whole, w)
 	}
-	what := fmt.Sprintf("intake, batches of %d small events, file storage, acknowledged", batchEvents)
+	what := fmt.Sprintf("ingest, batches of %d small events, file storage, acknowledged", batchEvents)
 	return []harness.Figure{
-		{What: what, Asked: "at least 0.5x of raw", Measured: fmt.Sprintf("%.2fx: %.0f events/s, raw %.0f as one message each", harness.Median(ratios(intake, each)), harness.Median(intake), harness.Median(each))},
-		{What: "  the same, raw in messages of 100 encoded beforehand", Measured: fmt.Sprintf("%.2fx: raw %.0f events/s", harness.Median(ratios(intake, whole)), harness.Median(whole))},
+		{What: what, Asked: "at least 0.5x of raw", Measured: fmt.Sprintf("%.2fx: %.0f events/s, raw %.0f as one message each", harness.Median(ratios(overHTTP, each)), harness.Median(overHTTP), harness.Median(each))},
+		{What: "  the same, raw in messages of 100 encoded beforehand", Measured: fmt.Sprintf("%.2fx: raw %.0f events/s", harness.Median(ratios(overHTTP, whole)), harness.Median(whole))},
 	}, nil
 }
 
@@ -133,7 +133,7 @@ func rate(n int, f func() error) (float64, error) {
 	return float64(n) / time.Since(started).Seconds(), err
 }
 
-// stored returns the message that the intake wrote for one batch.
+// stored returns the message that ingest wrote for one batch.
 func stored(ctx context.Context, server *embedded.Server) (*nats.Msg, error) {
 	quiet := slog.New(slog.DiscardHandler)
 	conn, err := bus.Connect(ctx, bus.Config{Name: "bench reader", Role: bus.RoleDetector, Server: server, Logger: quiet})
@@ -149,7 +149,7 @@ func stored(ctx context.Context, server *embedded.Server) (*nats.Msg, error) {
 		return bus.ErrStop
 	})
 	if first == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = errors.New("the intake has written nothing")
+		err = errors.New("ingest has written nothing")
 	}
 	return first, err
 }
