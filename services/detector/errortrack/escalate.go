@@ -69,7 +69,7 @@ func resolution(app string, i rule.Incident, end ratetail.Finding) alert.Alert {
 	case end == (ratetail.Finding{}):
 		a.Detail = "It is no longer known how fast it comes"
 	case end.Kind == ratetail.SpikeStayed:
-		a.Title = strings.Replace(i.Title, escalationTitle, "Error stays as frequent, which is usual now: ", 1)
+		a.Title = strings.Replace(i.Title, escalationTitle, "Error stays frequent, now treated as normal: ", 1)
 		a.Context[alert.OutcomeKey] = alert.NewLevel
 	}
 	return a

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
-	"github.com/tocsin-bus/tocsin/services/detector/release"
 	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
@@ -22,7 +21,7 @@ type app struct {
 	noise     *noise.App
 	// rules are those of the table, with their states.
 	rules    []rule.Rule
-	releases release.Releases
+	releases releases
 	links    links
 
 	// size is about how many bytes the app takes, as the fold has counted it.
@@ -76,7 +75,7 @@ func findRule[T any](a *app) (found T, ok bool) {
 const appSize = 2048
 
 func (a *app) measure() int {
-	size := appSize + len(a.name) + a.noise.Size() + a.releases.Size()
+	size := appSize + len(a.name) + a.noise.Size() + a.releases.size
 	for _, r := range a.rules {
 		size += r.Size()
 	}
@@ -86,7 +85,7 @@ func (a *app) measure() int {
 func (a *app) state(s *snapshot.State) {
 	snapshot.Message(s, 1, &a.age, (*age).state)
 	snapshot.Message(s, 2, a.noise, (*noise.App).State)
-	snapshot.Message(s, 3, &a.releases, (*release.Releases).State)
+	snapshot.Message(s, 3, &a.releases, (*releases).state)
 	snapshot.Message(s, 5, &a.links, (*links).state)
 	for i, e := range table {
 		snapshot.Message(s, e.number, &a.rules[i], func(r *rule.Rule, s *snapshot.State) { (*r).State(s) })

@@ -91,7 +91,7 @@ func TestEscalationStays(t *testing.T) {
 			s.at(at+i*200*time.Millisecond, events(thrown("boom", "pay")))
 		}
 	}
-	if got, want := ofErrors(s.alerts), []string{"New error: boom", "Error escalates: boom", "Error stays as frequent, which is usual now: boom"}; !slices.Equal(got, want) {
+	if got, want := ofErrors(s.alerts), []string{"New error: boom", "Error escalates: boom", "Error stays frequent, now treated as normal: boom"}; !slices.Equal(got, want) {
 		t.Fatalf("got %q", got)
 	}
 	for _, a := range s.alerts {

@@ -194,7 +194,7 @@ func (t *turn) addPageAndRelease(a *app, found *alert.Alert) {
 	}
 	if release := t.event.Release; release != "" {
 		context[alert.ReleaseKey] = release
-		if a.releases.Deploy(release, t.now) {
+		if a.releases.isDeploy(release, t.now) {
 			context[alert.DeployKey] = release
 		}
 	}

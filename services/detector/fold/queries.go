@@ -134,7 +134,7 @@ func (e *Evicted) count(a *app) (c rule.Counts) {
 	e.Targets += c.EvictedTargets
 	e.Templates += a.noise.Evicted()
 	e.NoiseLeftOut += a.noise.LeftOut()
-	e.Releases += a.releases.Evicted()
+	e.Releases += a.releases.evicted
 	return c
 }
 

@@ -116,7 +116,7 @@ var rateTail = []struct {
 			}
 			s.at(at, errorsLogged(n))
 		}
-	}, []string{"1h1m40s: " + driftTitle, "4h1m40s: Errors in logs stay higher, which is usual now <- " + driftTitle}},
+	}, []string{"1h1m40s: " + driftTitle, "4h1m40s: Error rate in logs stays higher, now treated as normal <- " + driftTitle}},
 }
 
 // TestRateTail plays each timeline.

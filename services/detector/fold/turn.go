@@ -44,7 +44,7 @@ func (t *turn) applyEvents(events []telemetry.Event) {
 			continue
 		}
 		t.fold.noteEvent(a)
-		a.releases.Observe(e.Release, t.now)
+		a.releases.observe(e.Release, t.now)
 		t.observe(a, e)
 	}
 	t.event = nil

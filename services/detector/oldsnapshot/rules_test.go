@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
 	"github.com/tocsin-bus/tocsin/services/detector/changepoint"
 	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
 	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
+	"github.com/tocsin-bus/tocsin/services/detector/spike"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -54,7 +54,7 @@ func TestOpenSpikeOfVersion6(t *testing.T) {
 	w.uint(uint64(at(4000).UnixMilli()))
 	w.bool(true)
 	w.uint(uint64(at(69_000).UnixMilli()))
-	var c anomaly.Counter
+	var c spike.RatioCounter
 	read(t, resolutions, w.buf, anomalyCounter, &c)
 	last := int64(0)
 	for ms := int64(70_000); ms < 140_000; ms += 500 { // twice as many

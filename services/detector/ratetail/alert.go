@@ -51,14 +51,14 @@ func (f Finding) Resolution(app, signal, id string) alert.Alert {
 	switch f.Kind {
 	case SpikeStayed:
 		a.Context[alert.OutcomeKey] = alert.NewLevel
-		a.Title = "Errors in " + signal + " stay as many as in the spike, which is usual now"
+		a.Title = "Error rate in " + signal + " stays at the spike's level, now treated as normal"
 		a.Detail = fmt.Sprintf("After %s, %s errors in %d s are what is expected", formatSpan(newLevel), formatFigure(f.Expected), f.Seconds)
 	case DriftOver:
 		a.Title = "Resolved: Errors in " + signal + " have drifted upwards"
 		a.Detail = fmt.Sprintf("back at %s/s; the drift had begun at %s/s", formatFigure(f.To), formatFigure(f.From))
 	case DriftStayed:
 		a.Context[alert.OutcomeKey] = alert.NewLevel
-		a.Title = "Errors in " + signal + " stay higher, which is usual now"
+		a.Title = "Error rate in " + signal + " stays higher, now treated as normal"
 		a.Detail = fmt.Sprintf("%s/s is what is expected from now on; the drift had begun at %s/s", formatFigure(f.To), formatFigure(f.From))
 	case RecurringOver:
 		a.Title = "Resolved: Error burst in " + signal

@@ -568,7 +568,7 @@ func TestAlerts(t *testing.T) {
 			"Resolved: Error spike in logs", "2 errors in the last 10 s; expected 1.3",
 			"anomaly:web:logs", "map[average:1.3 count:2 expected:1.3 rule:rate-tail signal:logs window_s:10]"},
 		{ratetail.Finding{Kind: ratetail.SpikeStayed, Count: 30, Seconds: 10, Expected: 31}.Resolution("web", "logs", "id"), alert.Info,
-			"Errors in logs stay as many as in the spike, which is usual now", "After 15 min, 31 errors in 10 s are what is expected",
+			"Error rate in logs stays at the spike's level, now treated as normal", "After 15 min, 31 errors in 10 s are what is expected",
 			"anomaly:web:logs", "map[average:31 count:30 expected:31 outcome:new_level rule:rate-tail signal:logs window_s:10]"},
 		{ratetail.Finding{Kind: ratetail.Recurring, Count: 9, Seconds: 2, Expected: 0.2, LogP: math.Log(1e-9), Period: 900, Usual: 20.5}.Alert("web", "logs"), alert.Info,
 			"Error burst in logs recurs by a schedule", "every 15 min, with about 20 errors each time; it becomes an error over 60 s, over 2 times that size, or when over 30% of the app's requests fail",
@@ -582,7 +582,7 @@ func TestAlerts(t *testing.T) {
 			"Resolved: Errors in logs have drifted upwards", "back at 0.21/s; the drift had begun at 0.2/s",
 			"anomaly:web:logs:drift", "map[from_per_s:0.2 rule:drift signal:logs to_per_s:0.21]"},
 		{ratetail.Finding{Kind: ratetail.DriftStayed, From: 0.2, To: 0.6}.Resolution("web", "logs", "id"), alert.Info,
-			"Errors in logs stay higher, which is usual now", "0.6/s is what is expected from now on; the drift had begun at 0.2/s",
+			"Error rate in logs stays higher, now treated as normal", "0.6/s is what is expected from now on; the drift had begun at 0.2/s",
 			"anomaly:web:logs:drift", "map[from_per_s:0.2 outcome:new_level rule:drift signal:logs to_per_s:0.6]"},
 	} {
 		if tt.a.Severity != tt.severity || tt.a.Title != tt.title || tt.a.Detail != tt.detail || tt.a.DedupKey != tt.key ||

@@ -8,31 +8,32 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// No burst of errors passes for one that recurs while more than mostFailing of mostOf of
-// the app's requests fail, of at least leastRequests in outcomeSeconds.
+// A burst of errors is not taken for one that recurs while too many of the app's requests
+// fail: more than maxFailing of failingOf, with at least minRequests in outcomeSeconds.
 const (
-	mostFailing, mostOf = 3, 10
-	leastRequests       = 5
-	outcomeSeconds      = 10
+	maxFailing, failingOf = 3, 10
+	minRequests           = 5
+	outcomeSeconds        = 10
 )
 
-// outcomes counts the requests of an app in the last 10 s, and those that failed.
-// The zero value is ready.
+// outcomes counts the requests of an app in the last 10 s, and those that failed. The zero
+// value is ready.
 type outcomes struct {
-	at          int64 // the newest second
-	slots       [outcomeSeconds]outcome
-	all, failed uint32
+	newest      int64 // second, since 1970
+	seconds     [outcomeSeconds]outcome
+	all, failed uint32 // in all seconds
 }
 
+// outcome counts the requests of one second.
 type outcome struct{ all, failed uint32 }
 
 // add counts a request.
 func (o *outcomes) add(now time.Time, failed bool) {
-	slot := o.until(now)
-	slot.all++
+	current := o.advance(now)
+	current.all++
 	o.all++
 	if failed {
-		slot.failed++
+		current.failed++
 		o.failed++
 	}
 }
@@ -42,42 +43,43 @@ func (o *outcomes) failing(now time.Time) bool {
 	if o.failed == 0 {
 		return false
 	}
-	o.until(now)
-	return o.all >= leastRequests && mostOf*uint64(o.failed) > mostFailing*uint64(o.all)
+	o.advance(now)
+	return o.all >= minRequests && failingOf*uint64(o.failed) > maxFailing*uint64(o.all)
 }
 
-// until lets time pass and returns the slot of the current second. When a clock was set
-// back, counting starts again.
-func (o *outcomes) until(now time.Time) *outcome {
+// advance lets time pass and returns the current second. When a clock was set back, counting
+// starts again.
+func (o *outcomes) advance(now time.Time) *outcome {
 	s := now.Unix()
-	if s < o.at || s >= o.at+outcomeSeconds {
-		*o = outcomes{at: s}
+	if s < o.newest || s >= o.newest+outcomeSeconds {
+		*o = outcomes{newest: s}
 	}
-	for o.at < s {
-		o.at++
-		slot := o.slot()
-		o.all, o.failed = o.all-slot.all, o.failed-slot.failed
-		*slot = outcome{}
+	for o.newest < s {
+		o.newest++
+		expired := o.second()
+		o.all, o.failed = o.all-expired.all, o.failed-expired.failed
+		*expired = outcome{}
 	}
-	return o.slot()
+	return o.second()
 }
 
-func (o *outcomes) slot() *outcome {
-	return &o.slots[((o.at%outcomeSeconds)+outcomeSeconds)%outcomeSeconds]
+// second returns the element of the newest second, which takes the place of an expired one.
+func (o *outcomes) second() *outcome {
+	return &o.seconds[((o.newest%outcomeSeconds)+outcomeSeconds)%outcomeSeconds]
 }
 
 // maxOutcomes is more requests than come in a second.
 const maxOutcomes = 1 << 28
 
 func (o *outcomes) state(s *snapshot.State) {
-	snapshot.Int(s, 1, &o.at, snapshot.AnyInt)
-	for i := range o.slots {
-		snapshot.Message(s, protowire.Number(2+i), &o.slots[i], (*outcome).state)
+	snapshot.Int(s, 1, &o.newest, snapshot.AnyInt)
+	for i := range o.seconds {
+		snapshot.Message(s, protowire.Number(2+i), &o.seconds[i], (*outcome).state)
 	}
 	if s.Reading() {
 		o.all, o.failed = 0, 0
-		for _, slot := range o.slots {
-			o.all, o.failed = o.all+slot.all, o.failed+slot.failed
+		for _, second := range o.seconds {
+			o.all, o.failed = o.all+second.all, o.failed+second.failed
 		}
 	}
 }

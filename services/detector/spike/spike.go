@@ -1,17 +1,18 @@
 // Package spike is the detection rule for errors that come faster than they usually do.
 //
-// It counts the errors of an app in two signals, logs and requests, by the rules that the
-// choice and the age of the app need: package anomaly finds more than 3 times the rolling
-// average, package ratetail counts that are unlikely given the app's own rate, and
-// drifts. Only the rule in force raises alerts. One that has an incident open continues
-// until that has ended, whatever rule is in force then, and no other raises an alert
-// about the same signal meanwhile.
+// It counts the errors of an app in two signals, logs and requests. Each signal is counted
+// by the rules that the settings and the age of the app need. The rule ratio3x finds more
+// than 3 times the rolling average (ratio.go). The rule rate-tail finds counts that are very
+// unlikely given the app's own rate, and drifts (package ratetail).
+//
+// Only the rule in force opens incidents. An open incident continues until it has ended,
+// also when the other rule is in force by then. The other rule opens no incident of the same
+// signal meanwhile.
 package spike
 
 import (
 	"time"
 
-	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
 	"github.com/tocsin-bus/tocsin/services/detector/network"
 	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
 	"github.com/tocsin-bus/tocsin/services/detector/rule"
@@ -24,44 +25,43 @@ import (
 // Rule counts the errors of one app.
 type Rule struct {
 	app            *rule.App
-	logs, requests signal
+	logs, requests counters
 	outcomes       outcomes
 }
 
 // NewRule returns the rule for an app. It counts nothing before Switch was called.
 func NewRule(app *rule.App) rule.Rule { return &Rule{app: app} }
 
-// source is what an incident is of: a signal, and what found it.
-type source struct {
+// incidentKey distinguishes the incidents of an app.
+type incidentKey struct {
 	signal string
-	by     finder
+	kind   incidentKind
 }
 
-// finder is what finds something that has an end.
-type finder uint8
+// incidentKind is what an incident is, and which counter found it.
+type incidentKind uint8
 
 const (
-	byRatio finder = iota // anomaly.Counter
-	byTail                // ratetail.Counter: a spike or a recurring burst
-	byDrift               // ratetail.Counter: a drift
+	ratioSpike incidentKind = iota // a spike, found by RatioCounter
+	tailSpike                      // a spike or a recurring burst, found by ratetail.Counter
+	tailDrift                      // a drift, found by ratetail.Counter
 )
 
-// key returns the key of an incident.
-func (s source) key() uint64 {
-	key := 2 * uint64(s.by)
-	if s.signal == alert.SignalRequests {
+// encode returns the key as a number, for [rule.Incident].
+func (k incidentKey) encode() uint64 {
+	key := 2 * uint64(k.kind)
+	if k.signal == alert.SignalRequests {
 		key++
 	}
 	return key
 }
 
-// sourceOf returns the source of an incident with a key.
-func sourceOf(key uint64) source {
-	return source{[...]string{alert.SignalLogs, alert.SignalRequests}[key%2], finder(key / 2)}
+func decodeKey(key uint64) incidentKey {
+	return incidentKey{[...]string{alert.SignalLogs, alert.SignalRequests}[key%2], incidentKind(key / 2)}
 }
 
-func (r *Rule) signal(name string) *signal {
-	if name == alert.SignalLogs {
+func (r *Rule) counters(signal string) *counters {
+	if signal == alert.SignalLogs {
 		return &r.logs
 	}
 	return &r.requests
@@ -83,66 +83,70 @@ func (r *Rule) Observe(e *rule.Event, now time.Time) []rule.Finding {
 }
 
 // count counts an error of a signal by each rule that the app needs.
-func (r *Rule) count(name string, young bool, now time.Time) (found []rule.Finding) {
-	counters := r.signal(name)
-	if counters.ratio != nil {
-		of := source{name, byRatio}
-		if spike, ok := counters.ratio.Add(now); ok && r.raises(of, young) {
-			found = append(found, opening(of, spike.Alert(r.app.Name, name)))
+func (r *Rule) count(signal string, young bool, now time.Time) (found []rule.Finding) {
+	c := r.counters(signal)
+	if c.ratio != nil {
+		key := incidentKey{signal, ratioSpike}
+		if spike, ok := c.ratio.Add(now); ok && r.mayOpen(key, young) {
+			found = append(found, opening(key, spike.Alert(r.app.Name, signal)))
 		}
 	}
-	if counters.tail == nil {
+	if c.tail == nil {
 		return found
 	}
-	burst, ok := counters.tail.Add(now, r.outcomes.failing(now))
-	if !ok {
-		return found
+	if burst, ok := c.tail.Add(now, r.outcomes.failing(now)); ok {
+		found = append(found, r.tailFindings(burst, signal, young, now)...)
 	}
-	of := source{name, byTail}
+	return found
+}
+
+// tailFindings returns the alert about what rate-tail found, if the rule may raise it.
+func (r *Rule) tailFindings(burst ratetail.Finding, signal string, young bool, now time.Time) []rule.Finding {
+	key := incidentKey{signal, tailSpike}
 	if burst.Kind == ratetail.Drift {
-		of.by = byDrift
+		key.kind = tailDrift
 	}
-	open, isOpen := r.app.Incidents.Find(of.key())
-	raises := burst.Upgrades && isOpen // the severity of the alert that is open
-	if !raises && !r.raises(of, young) {
-		return found
+	open, isOpen := r.app.Incidents.Find(key.encode())
+	revises := burst.Upgrades && isOpen // the severity of the open alert changes
+	if !revises && !r.mayOpen(key, young) {
+		return nil
 	}
-	news := burst.Alert(r.app.Name, name)
-	if burst.Kind == ratetail.Spike && name == alert.SignalLogs {
-		r.lead(&news, now)
+	raised := burst.Alert(r.app.Name, signal)
+	if burst.Kind == ratetail.Spike && signal == alert.SignalLogs {
+		r.addLeadingError(&raised, now)
 	}
-	if raises {
-		news.Revises = open.ID
-		return append(found, rule.Finding{Alert: news})
+	if revises {
+		raised.Revises = open.ID
+		return []rule.Finding{{Alert: raised}}
 	}
-	return append(found, opening(of, news))
+	return []rule.Finding{opening(key, raised)}
 }
 
-func opening(of source, a alert.Alert) rule.Finding {
-	return rule.Finding{Alert: a, Opens: &rule.Incident{Key: of.key()}}
+func opening(key incidentKey, a alert.Alert) rule.Finding {
+	return rule.Finding{Alert: a, Opens: &rule.Incident{Key: key.encode()}}
 }
 
-// raises reports whether a source may raise an alert: its rule is in force, and the
-// other has none open, which it ends by itself.
-func (r *Rule) raises(of source, young bool) bool {
-	needed, other := ruleset.RateTail, source{of.signal, byRatio}
-	if of.by == byRatio {
-		needed, other.by = ruleset.Ratio3x, byTail
+// mayOpen reports whether an incident may be opened: the rule that found it is in force, and
+// the other rule has no spike open in the same signal. A drift may begin during a spike.
+func (r *Rule) mayOpen(key incidentKey, young bool) bool {
+	finder, other := ruleset.RateTail, incidentKey{key.signal, ratioSpike}
+	if key.kind == ratioSpike {
+		finder, other.kind = ruleset.Ratio3x, tailSpike
 	}
-	if r.app.Choice.Anomaly.InForce(young) != needed {
+	if r.app.Choice.Anomaly.InForce(young) != finder {
 		return false
 	}
-	return of.by == byDrift || !r.open(other)
+	return key.kind == tailDrift || !r.isOpen(other)
 }
 
-func (r *Rule) open(of source) bool {
-	_, open := r.app.Incidents.Find(of.key())
+func (r *Rule) isOpen(key incidentKey) bool {
+	_, open := r.app.Incidents.Find(key.encode())
 	return open
 }
 
-// lead names in a spike of the logs the error that came most often, where errors are
+// addLeadingError adds to an alert about logs the error that came most often, if errors are
 // counted one by one.
-func (r *Rule) lead(spike *alert.Alert, now time.Time) {
+func (r *Rule) addLeadingError(spike *alert.Alert, now time.Time) {
 	if name, count := r.app.Leading(now); name != "" {
 		spike.Context["leading_fingerprint"], spike.Context["leading_count"] = name, count
 	}
@@ -150,67 +154,67 @@ func (r *Rule) lead(spike *alert.Alert, now time.Time) {
 
 // Tick returns the end of a spike or a drift.
 func (r *Rule) Tick(i rule.Incident, now time.Time) (end []rule.Finding, changed bool) {
-	a, over, changed := r.end(sourceOf(i.Key), i.ID, now)
-	if over {
-		end = []rule.Finding{{Alert: a}}
+	resolution, ended, changed := r.advance(decodeKey(i.Key), i.ID, now)
+	if ended {
+		end = []rule.Finding{{Alert: resolution}}
 	}
 	return end, changed
 }
 
-// end lets time pass for a source, and returns the end of its incident, of which the
-// alert with an id was published.
-func (r *Rule) end(of source, id string, now time.Time) (end alert.Alert, over, changed bool) {
-	counters := r.signal(of.signal)
-	if of.by == byRatio {
-		if counters.ratio == nil {
-			return r.dropped(of, id), true, false
+// advance lets time pass for an incident. If that has ended, it returns the resolution of
+// the incident's alert, which has the id.
+func (r *Rule) advance(key incidentKey, id string, now time.Time) (resolution alert.Alert, ended, changed bool) {
+	c := r.counters(key.signal)
+	if key.kind == ratioSpike {
+		if c.ratio == nil {
+			return r.droppedResolution(key, id), true, false
 		}
-		counted, over, changed := counters.ratio.Over(now)
-		if over {
-			end = counted.Resolution(r.app.Name, of.signal, id)
+		counted, ended, changed := c.ratio.Over(now)
+		if ended {
+			resolution = counted.Resolution(r.app.Name, key.signal, id)
 		}
-		return end, over, changed
+		return resolution, ended, changed
 	}
-	if counters.tail == nil {
-		return r.dropped(of, id), true, false
+	if c.tail == nil {
+		return r.droppedResolution(key, id), true, false
 	}
-	ask := counters.tail.Over
-	if of.by == byDrift {
-		ask = counters.tail.DriftOver
+	over := c.tail.Over
+	if key.kind == tailDrift {
+		over = c.tail.DriftOver
 	}
-	found, over, changed := ask(now)
-	if over {
-		end = found.Resolution(r.app.Name, of.signal, id)
+	end, ended, changed := over(now)
+	if ended {
+		resolution = end.Resolution(r.app.Name, key.signal, id)
 	}
-	return end, over, changed
+	return resolution, ended, changed
 }
 
-// dropped returns the end of an incident that nothing counts any more. A snapshot of an
-// older version can have one.
-func (r *Rule) dropped(of source, id string) (end alert.Alert) {
-	switch of.by {
-	case byTail:
-		end = ratetail.Finding{Kind: ratetail.SpikeOver}.Resolution(r.app.Name, of.signal, id)
-	case byDrift:
-		end = ratetail.Finding{Kind: ratetail.DriftOver}.Resolution(r.app.Name, of.signal, id)
+// droppedResolution returns the resolution of an incident that has no counter any more. The
+// snapshot of an earlier version can have one.
+func (r *Rule) droppedResolution(key incidentKey, id string) (resolution alert.Alert) {
+	switch key.kind {
+	case tailSpike:
+		resolution = ratetail.Finding{Kind: ratetail.SpikeOver}.Resolution(r.app.Name, key.signal, id)
+	case tailDrift:
+		resolution = ratetail.Finding{Kind: ratetail.DriftOver}.Resolution(r.app.Name, key.signal, id)
 	default:
-		end = anomaly.Spike{}.Resolution(r.app.Name, of.signal, id)
+		resolution = RatioSpike{}.Resolution(r.app.Name, key.signal, id)
 	}
-	end.Detail, end.Context = "The app uses another rule now", map[string]any{alert.SignalKey: of.signal}
-	return end
+	resolution.Detail, resolution.Context = "The app uses another rule now", map[string]any{alert.SignalKey: key.signal}
+	return resolution
 }
 
-// Switch starts and drops counters, which continue from what the others know.
+// Switch starts and drops counters. A new counter continues from what the other one knows.
 func (r *Rule) Switch(young bool, now time.Time) (changed bool) {
 	ratio := r.app.Choice.Anomaly.InForce(young) == ruleset.Ratio3x
 	tail := r.app.Choice.Anomaly != ruleset.Ratio3x // also while the app is young: it learns
-	for _, name := range []string{alert.SignalLogs, alert.SignalRequests} {
-		counters := r.signal(name)
-		next := counters.with(
-			ratio || r.open(source{name, byRatio}),
-			tail || r.open(source{name, byTail}) || r.open(source{name, byDrift}), now)
-		changed = changed || next != *counters
-		*counters = next
+	for _, signal := range []string{alert.SignalLogs, alert.SignalRequests} {
+		c := r.counters(signal)
+		next := c.keep(
+			ratio || r.isOpen(incidentKey{signal, ratioSpike}),
+			tail || r.isOpen(incidentKey{signal, tailSpike}) || r.isOpen(incidentKey{signal, tailDrift}), now)
+		changed = changed || next != *c
+		*c = next
 	}
 	return changed
 }
@@ -221,9 +225,9 @@ func (r *Rule) Count(c *rule.Counts) { c.Recurring += r.logs.recurred() + r.requ
 // Size is about how many bytes the counters take.
 func (r *Rule) Size() int { return r.logs.size() + r.requests.size() }
 
-// State has the counters.
+// State reads or writes the counters.
 func (r *Rule) State(s *snapshot.State) {
-	snapshot.Message(s, 1, &r.logs, (*signal).state)
-	snapshot.Message(s, 2, &r.requests, (*signal).state)
+	snapshot.Message(s, 1, &r.logs, (*counters).state)
+	snapshot.Message(s, 2, &r.requests, (*counters).state)
 	snapshot.Message(s, 3, &r.outcomes, (*outcomes).state)
 }

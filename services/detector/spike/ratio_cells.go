@@ -1,14 +1,14 @@
-package anomaly
+package spike
 
-// cells is a queue in one block of memory, which doubles when it is full and
-// halves when three quarters of it are free.
+// cells is a queue in one block of memory, which doubles when it is full and halves when
+// three quarters of it are free.
 type cells struct {
 	ring  []cell // its length is zero or a power of two
 	first int
 	n     int
 }
 
-// minRing is the smallest ring, in cells, and maxRing the largest: the power of
+// minRing is the length of the smallest ring, and maxRing that of the largest: the power of
 // two that holds maxCells.
 const (
 	minRing = 16
@@ -17,9 +17,9 @@ const (
 
 func (q *cells) len() int { return q.n }
 
-// cap returns how many cells there is memory for. It depends on how many there were before,
-// so a snapshot holds it: an app that is forgotten for lack of memory must be the same one
-// after a restart.
+// cap returns how many cells the ring has room for. It depends on how many there were, so
+// it is part of a snapshot: which app is forgotten for lack of memory must not change with
+// a restart.
 func (q *cells) cap() int { return len(q.ring) }
 
 // validRing reports whether n cells can be in a ring of a length.
@@ -51,8 +51,8 @@ func (q *cells) pop() {
 	}
 }
 
-func (q *cells) resize(to int) {
-	ring := make([]cell, to)
+func (q *cells) resize(length int) {
+	ring := make([]cell, length)
 	for i := range q.n {
 		ring[i] = *q.at(i)
 	}

@@ -1,4 +1,4 @@
-package anomaly_test
+package spike_test
 
 import (
 	"slices"
@@ -7,9 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tocsin-bus/tocsin/services/detector/anomaly"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
+	"github.com/tocsin-bus/tocsin/services/detector/spike"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
@@ -55,7 +55,7 @@ func TestSpikes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var c anomaly.Counter
+			var c spike.RatioCounter
 			var got []int
 			for _, ms := range tt.errors {
 				if _, spike := c.Add(at(ms)); spike {
@@ -84,17 +84,17 @@ func growing(until int) []int {
 }
 
 func TestSpikeCounts(t *testing.T) {
-	var c anomaly.Counter
+	var c spike.RatioCounter
 	for _, ms := range every(0, 959_000, 1000) {
 		c.Add(at(ms))
 	}
-	var last anomaly.Spike
+	var last spike.RatioSpike
 	for i := range 40 {
 		if s, spike := c.Add(at(969_001 + i)); spike {
 			last = s
 		}
 	}
-	if last != (anomaly.Spike{Count: 31, Average: 10}) {
+	if last != (spike.RatioSpike{Count: 31, Average: 10}) {
 		t.Errorf("got %+v", last)
 	}
 }
@@ -129,7 +129,7 @@ func TestOver(t *testing.T) {
 		{"a clock that was set back", five, -1, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var c anomaly.Counter
+			var c spike.RatioCounter
 			for _, ms := range tt.errors {
 				c.Add(at(ms))
 			}
@@ -141,18 +141,18 @@ func TestOver(t *testing.T) {
 }
 
 func TestAlert(t *testing.T) {
-	a := anomaly.Spike{Count: 31, Average: 10}.Alert("web", alert.SignalRequests)
+	a := spike.RatioSpike{Count: 31, Average: 10}.Alert("web", alert.SignalRequests)
 	if a.Title != "Error spike in requests: more than 3x the rolling average" ||
 		a.Detail != "31 errors in the last 10 s, rolling average 10.0 (of the 60 s before)" ||
 		a.DedupKey != "anomaly:web:requests" || a.Context[alert.SignalKey] != "requests" ||
 		a.Severity != alert.Error || a.Category != alert.Anomaly || a.Source != alert.SourceAnomaly {
 		t.Errorf("got %+v", a)
 	}
-	if stayed := (anomaly.Spike{Count: 12, Average: 10, Stayed: true}).Resolution("web", alert.SignalLogs, "id"); stayed.Title != "Errors in logs stay as many as in the spike, which is usual now" ||
+	if stayed := (spike.RatioSpike{Count: 12, Average: 10, Stayed: true}).Resolution("web", alert.SignalLogs, "id"); stayed.Title != "Error rate in logs stays at the spike's level, now treated as normal" ||
 		stayed.Context[alert.OutcomeKey] != alert.NewLevel || stayed.Resolves != "id" {
 		t.Errorf("got %+v, want the new level", stayed)
 	}
-	end := anomaly.Spike{Count: 12, Average: 10}.Resolution("web", alert.SignalRequests, "id")
+	end := spike.RatioSpike{Count: 12, Average: 10}.Resolution("web", alert.SignalRequests, "id")
 	if end.Title != "Resolved: Error spike in requests" || end.Resolves != "id" || end.Severity != alert.Info ||
 		end.Detail != "12 errors in the last 10 s, rolling average 10.0 (of the 60 s before)" ||
 		end.DedupKey != a.DedupKey || end.Category != a.Category || end.Source != a.Source || end.Context[alert.SignalKey] != "requests" {
@@ -233,7 +233,7 @@ func (m *model) add(t int) bool {
 func TestAgainstModel(t *testing.T) {
 	gaps := []int{0, 0, 1, 10, 100, 500, 1000, 2500, 9_999, 10_000, 10_001, 29_999, 60_000, 69_999, 70_000, 119_999, 120_000, 130_000, 900_000}
 	rapid.Check(t, func(t *rapid.T) {
-		c, m := &anomaly.Counter{}, &model{looked: -1, opened: -1 << 40}
+		c, m := &spike.RatioCounter{}, &model{looked: -1, opened: -1 << 40}
 		now := 0
 		for range rapid.IntRange(1, 25).Draw(t, "bursts") {
 			for range rapid.IntRange(0, 3).Draw(t, "looks") {
@@ -261,8 +261,8 @@ func TestAgainstModel(t *testing.T) {
 
 type fataler interface{ Fatal(...any) }
 
-func restored(t fataler, c *anomaly.Counter) *anomaly.Counter {
-	again := &anomaly.Counter{}
+func restored(t fataler, c *spike.RatioCounter) *spike.RatioCounter {
+	again := &spike.RatioCounter{}
 	snapshottest.Copy(t, c, again)
 	if again.Size() != c.Size() {
 		t.Fatal("size", again.Size(), "was", c.Size())
@@ -273,7 +273,7 @@ func restored(t fataler, c *anomaly.Counter) *anomaly.Counter {
 // An error in every millisecond is the most cells there can be; they are given
 // back when the rate falls.
 func TestBounded(t *testing.T) {
-	var c anomaly.Counter
+	var c spike.RatioCounter
 	for ms := range 100_000 {
 		c.Add(at(ms))
 		c.Add(at(ms))
@@ -309,7 +309,7 @@ func TestRestoreRefuses(t *testing.T) {
 			snapshot.Packed(s, 3, tt.counts, 0, 0)
 			snapshot.Uint(s, 4, &tt.recent, 0)
 		})
-		if err := snapshot.Read(data, (&anomaly.Counter{}).State); err == nil {
+		if err := snapshot.Read(data, (&spike.RatioCounter{}).State); err == nil {
 			t.Errorf("%s: got no error", name)
 		}
 	}
@@ -317,10 +317,42 @@ func TestRestoreRefuses(t *testing.T) {
 
 func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
-	var c anomaly.Counter
+	var c spike.RatioCounter
 	now := at(0)
 	for b.Loop() {
 		now = now.Add(100 * time.Microsecond)
 		c.Add(now)
+	}
+}
+
+// TestCount checks that errors that were counted only are no spike, and that the counter
+// judges the next ones by them.
+func TestCount(t *testing.T) {
+	c, start := &spike.RatioCounter{}, time.UnixMilli(1_770_000_000_000)
+	for second := range 70 {
+		at := start.Add(time.Duration(second) * time.Second)
+		c.Count(at, 10)
+		c.Count(at, 10)
+	}
+	now := start.Add(69 * time.Second)
+	if counted, over, _ := c.Over(now); !over || counted.Count != 200 || counted.Average != 0 && counted.Average != 200 {
+		t.Errorf("got %+v, over %v; want 200 and no spike", counted, over)
+	}
+	total, cells := int64(0), 0
+	for _, n := range c.Errors() {
+		total, cells = total+n, cells+1
+	}
+	if total != 1400 || cells != 70 {
+		t.Errorf("got %d errors at %d times, want 1400 at 70", total, cells)
+	}
+	c = restored(t, c)
+	added := 0
+	for ; added < 1000; added++ {
+		if _, found := c.Add(now); found {
+			break
+		}
+	}
+	if added != 400 { // with one more it is over 3 times 200
+		t.Errorf("got a spike with %d errors more, want it with the 401st", added+1)
 	}
 }

@@ -1,4 +1,4 @@
-package anomaly
+package spike
 
 import (
 	"fmt"
@@ -9,26 +9,26 @@ import (
 
 // Alert returns the alert about the beginning of a spike in an app's signal
 // (alert.SignalLogs or alert.SignalRequests).
-func (s Spike) Alert(app, signal string) alert.Alert {
+func (s RatioSpike) Alert(app, signal string) alert.Alert {
 	a := s.base(app, signal)
 	a.Severity, a.Title = alert.Error, "Error spike in "+signal+": more than 3x the rolling average"
 	return a
 }
 
-// Resolution returns the alert that ends the spike of the alert with an id, with
-// what was counted then. A spike that stayed is not resolved: it is the new level.
-func (s Spike) Resolution(app, signal, id string) alert.Alert {
+// Resolution returns the alert that ends the spike whose alert has an id. A spike that
+// stayed is the new level, which is not called resolved.
+func (s RatioSpike) Resolution(app, signal, id string) alert.Alert {
 	a := s.base(app, signal)
 	a.Severity, a.Title, a.Resolves = alert.Info, "Resolved: Error spike in "+signal, id
 	if s.Stayed {
 		a.Context[alert.OutcomeKey] = alert.NewLevel
-		a.Title = "Errors in " + signal + " stay as many as in the spike, which is usual now"
+		a.Title = "Error rate in " + signal + " stays at the spike's level, now treated as normal"
 	}
 	return a
 }
 
-// base returns the fields that the alerts about the beginning and the end have in common.
-func (s Spike) base(app, signal string) alert.Alert {
+// base returns the fields that the alerts about beginning and end have in common.
+func (s RatioSpike) base(app, signal string) alert.Alert {
 	average := strconv.FormatFloat(s.Average, 'f', 1, 64)
 	return alert.Alert{
 		Category: alert.Anomaly, Source: alert.SourceAnomaly,
