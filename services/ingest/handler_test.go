@@ -23,6 +23,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
+	"github.com/tocsin-bus/tocsin/shared/httpserve/httpservetest"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -109,32 +110,11 @@ func testHandler(s sink, change ...func(*Config)) *handler {
 
 // ask makes a request; headers are names and values in turn.
 func ask(method, path string, body io.Reader, header ...string) *http.Request {
-	r := httptest.NewRequest(method, "http://127.0.0.1:7400"+path, body)
-	for i := 0; i < len(header); i += 2 {
-		if header[i] == "Host" {
-			r.Host = header[i+1]
-			continue
-		}
-		r.Header.Add(header[i], header[i+1])
-	}
-	return r
+	return httpservetest.Request(method, testURL, path, body, header...)
 }
 
-func render(w *http.Response) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d %s\n", w.StatusCode, http.StatusText(w.StatusCode))
-	names := make([]string, 0, len(w.Header))
-	for name := range w.Header {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
-		fmt.Fprintf(&b, "%s: %s\n", name, strings.Join(w.Header[name], " | "))
-	}
-	body, _ := io.ReadAll(w.Body)
-	fmt.Fprintf(&b, "%s\n", body)
-	return b.String()
-}
+// testURL is the address of handlers in tests.
+const testURL = "http://127.0.0.1:7400"
 
 const (
 	logEvent = `{"kind":"log","log":{"level":"error","message":"boom"}}`
@@ -305,7 +285,7 @@ func TestAnswers(t *testing.T) {
 		if h.inFlight.used.Load() != 0 || h.inFlight.requests.Load() != c.crowd {
 			t.Errorf("%s: %d bytes and %d requests are still under way", c.name, h.inFlight.used.Load(), h.inFlight.requests.Load())
 		}
-		fmt.Fprintf(&golden, "=== %s\n%s %s\n%s\n", c.name, c.method, c.path, render(w.Result()))
+		fmt.Fprintf(&golden, "=== %s\n%s %s\n%s\n", c.name, c.method, c.path, httpservetest.Render(w.Result()))
 	}
 	compare(t, "testdata/answers.golden", golden.Bytes())
 }

@@ -106,6 +106,8 @@ type Config struct {
 type Front struct {
 	cfg Config
 	mux *http.ServeMux
+	// listed are the routes that are not Unlisted, as "METHOD /path" or "/path".
+	listed []string
 	// notFound answers paths without a route.
 	notFound *endpoint
 }
@@ -125,7 +127,6 @@ func New(cfg Config) *Front {
 	f.notFound = &endpoint{front: f, label: "other"}
 	f.mux.Handle("/", f.notFound)
 	endpoints := map[string]*endpoint{}
-	var listed []string
 	for i := range cfg.Routes {
 		route := &cfg.Routes[i]
 		method, pattern, ok := strings.Cut(route.Pattern, " ")
@@ -134,7 +135,7 @@ func New(cfg Config) *Front {
 		}
 		shown := strings.TrimSuffix(pattern, "{$}")
 		if !route.Unlisted {
-			listed = append(listed, strings.TrimLeft(method+" "+shown, " "))
+			f.listed = append(f.listed, strings.TrimLeft(method+" "+shown, " "))
 		}
 		e := endpoints[pattern]
 		if e == nil {
@@ -153,10 +154,13 @@ func New(cfg Config) *Front {
 		}
 	}
 	if f.cfg.NotFound == "" {
-		f.cfg.NotFound = "not found: there are " + strings.Join(listed, ", ")
+		f.cfg.NotFound = "not found: there are " + strings.Join(f.listed, ", ")
 	}
 	return f
 }
+
+// Routes returns the routes that are not Unlisted, as "METHOD /path" or "/path".
+func (f *Front) Routes() []string { return slices.Clone(f.listed) }
 
 // ServeHTTP answers one request.
 func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/httpserve/httpservetest"
 )
+
+// TestHealthReference checks that the reference page lists every route.
+func TestHealthReference(t *testing.T) {
+	routes := Health{Logger: slog.New(slog.DiscardHandler)}.front(false).Routes()
+	httpservetest.CheckReference(t, "../../docs/reference/http.md", "Detector and kubewatch", routes)
+}
 
 // TestHealth holds the answers of a health listener, which are plain text where they
 // are refusals.
