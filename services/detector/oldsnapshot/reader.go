@@ -8,9 +8,9 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// reader reads a flat run of numbers and strings, which has neither names nor types. It
-// is made for input that may be damaged: it never panics, believes no length that the
-// input cannot hold, and gives zero values after the first error.
+// reader reads a sequence of numbers and strings, which has neither names nor types. On
+// damaged input it does not panic, refuses lengths that exceed the input, and returns zero
+// values after the first error.
 type reader struct {
 	rest    []byte
 	err     error
@@ -20,8 +20,7 @@ type reader struct {
 // has reports whether the snapshot is of a version or a later one.
 func (r *reader) has(version uint32) bool { return r.version >= version }
 
-// close returns the first thing that was wrong, which may be that something is
-// left over.
+// close returns the first error. Bytes that were not read are an error, too.
 func (r *reader) close() error {
 	if r.err == nil && len(r.rest) > 0 {
 		r.fail("%d bytes too many", len(r.rest))
@@ -29,7 +28,7 @@ func (r *reader) close() error {
 	return r.err
 }
 
-// fail records that a value makes no sense, unless something was wrong before.
+// fail records an error, unless there was one before.
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: %s", snapshot.ErrDamaged, fmt.Sprintf(format, args...))
@@ -40,7 +39,7 @@ func (r *reader) fail(format string, args ...any) {
 // uint reads an unsigned number.
 func (r *reader) uint() uint64 {
 	v, n := binary.Uvarint(r.rest)
-	if !r.advance(n, "number") {
+	if !r.advance(n) {
 		return 0
 	}
 	return v
@@ -49,7 +48,7 @@ func (r *reader) uint() uint64 {
 // int reads a signed number.
 func (r *reader) int() int64 {
 	v, n := binary.Varint(r.rest)
-	if !r.advance(n, "number") {
+	if !r.advance(n) {
 		return 0
 	}
 	return v
@@ -66,8 +65,7 @@ func (r *reader) count(most int) int {
 	return int(n)
 }
 
-// upTo reads a count that says nothing of what follows. It refuses more than
-// most.
+// upTo reads a number that is no count of values that follow. It refuses more than most.
 func (r *reader) upTo(most int) int {
 	n := r.uint()
 	if n > uint64(max(most, 0)) {
@@ -75,6 +73,16 @@ func (r *reader) upTo(most int) int {
 		return 0
 	}
 	return int(n)
+}
+
+// positive reads a signed number that must not be negative.
+func (r *reader) positive() uint64 {
+	v := r.int()
+	if v < 0 {
+		r.fail("a value of %d", v)
+		return 0
+	}
+	return uint64(v)
 }
 
 // float reads a floating point number.
@@ -88,10 +96,10 @@ func (r *reader) float() float64 {
 	return v
 }
 
-// bool reads a truth value.
+// bool reads a boolean.
 func (r *reader) bool() bool {
 	if len(r.rest) == 0 || r.rest[0] > 1 {
-		r.fail("no truth value")
+		r.fail("not a boolean")
 		return false
 	}
 	v := r.rest[0] == 1
@@ -99,10 +107,10 @@ func (r *reader) bool() bool {
 	return v
 }
 
-// text reads text of at most most bytes.
-func (r *reader) text(most int) string { return string(r.raw(most)) }
+// text reads text of at most maxText bytes.
+func (r *reader) text() string { return string(r.raw(maxText)) }
 
-// raw reads at most most bytes. They are part of the input, not a copy.
+// raw reads at most most bytes. They alias the input.
 func (r *reader) raw(most int) []byte {
 	n := r.count(most)
 	b := r.rest[:n]
@@ -110,9 +118,10 @@ func (r *reader) raw(most int) []byte {
 	return b
 }
 
-func (r *reader) advance(n int, what string) bool {
+// advance skips the n bytes of a number. n is not positive if the number is damaged.
+func (r *reader) advance(n int) bool {
 	if n <= 0 {
-		r.fail("ends within a %s or it is too large", what)
+		r.fail("ends within a number, or the number is too large")
 		return false
 	}
 	r.rest = r.rest[n:]

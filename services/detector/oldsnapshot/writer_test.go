@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// writer writes the flat run of values of versions 4 to 8.
+// writer writes the sequence of values of versions 4 to 8.
 type writer struct{ buf []byte }
 
 func (w *writer) uint(v uint64) { w.buf = binary.AppendUvarint(w.buf, v) }
