@@ -60,7 +60,7 @@ func TestPageAccessibility(t *testing.T) {
 		{"help", `document.querySelector("dialog .keys")`, []string{kb.Escape, "?"}},
 		{"ci", `document.querySelector("table.ci")`, []string{kb.Escape, "2"}},
 		{"charts", `document.querySelector(".vital canvas") && document.querySelector(".rate canvas")`, []string{"3"}},
-		{"quiet", `document.querySelector("th.pattern")`, []string{"4"}},
+		{"silences", `document.querySelector("th.pattern")`, []string{"4"}},
 		{"notices", `document.querySelector(".notices li")`, []string{"5"}},
 		{"services", `document.querySelectorAll("main tbody tr").length > 3`, []string{"6"}},
 	}

@@ -60,8 +60,8 @@ func TestPage(t *testing.T) {
 		shown(t, v, "warnings alone", unauthorised)
 		v.button(t, "Show all")
 		v.sees(t, "the address without a filter", `location.hash === "#/alerts" || location.hash === ""`)
-		v.click(t, `.choice:nth-of-type(3) > button, .choice button`)
-		v.sees(t, "the focus in the panel", `document.activeElement.closest(".choice-panel")`)
+		v.click(t, `.multi-select:nth-of-type(3) > button, .multi-select button`)
+		v.sees(t, "the focus in the panel", `document.activeElement.closest(".multi-select-panel")`)
 		v.press(t, kb.Escape)
 		chromium.Eval[bool](t, v.Tab, `(location.hash = "#/alerts?app=checkout", true)`)
 		shown(t, v, "an app by the address", pay)
@@ -244,7 +244,7 @@ func TestPageToken(t *testing.T) {
 	browser := chromium.Start(t)
 	bus := e2etest.Up(t, "--token=s3cret")
 	needsPage(t, bus.DashboardURL)
-	v := view(browser, t, bus.DashboardURL+"/#/quiet")
+	v := view(browser, t, bus.DashboardURL+"/#/silences")
 	v.live(t, "websocket")
 	add := func(rule string) {
 		chromium.Eval[bool](t, v.Tab, fmt.Sprintf(`(document.querySelector("main input[name=pattern]").value = %q, document.querySelector("main form button").click(), true)`, rule))
@@ -276,7 +276,7 @@ func TestPageFallsBackToTheEventStream(t *testing.T) {
 	needsPage(t, sys.Bus.DashboardURL)
 	v := view(browser, t, sys.Bus.DashboardURL)
 	v.live(t, "websocket")
-	v.click(t, `.ways button:nth-child(2)`) // each by itself
+	v.click(t, `.list-options button:nth-child(2)`) // each by itself
 	n := 0
 	raise := func(more int) {
 		for range more {
@@ -325,7 +325,7 @@ func TestPageOverRestarts(t *testing.T) {
 	needsPage(t, b.DashboardURL)
 	v := view(browser, t, b.DashboardURL)
 	v.live(t, "websocket")
-	v.click(t, `.ways button:nth-child(2)`)
+	v.click(t, `.list-options button:nth-child(2)`)
 	n := 0
 	raise := func(b *harness.Bus, more int) {
 		for range more {

@@ -6,9 +6,9 @@ import 'uplot/dist/uPlot.min.css';
 import { render } from 'preact';
 
 import { start } from './state/app.ts';
-import { listen } from './state/keys.ts';
+import { listenForKeys } from './state/keys.ts';
 import { App } from './view/App.tsx';
 
 render(<App />, document.getElementById('page') as HTMLElement);
-listen();
+listenForKeys();
 start();

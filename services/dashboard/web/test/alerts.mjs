@@ -4,7 +4,7 @@ import { readAlert } from '../src/core/alert.ts';
 
 export const T0 = Date.parse('2026-01-28T14:30:00.000Z');
 
-/** An alert at a place, one second after the one before it. */
+/** An alert with a sequence, one second after the alert before it. */
 export function alert(seq, more = {}) {
   const found = readAlert(seq, {
     id: `a${seq}`,
@@ -25,7 +25,7 @@ export function alert(seq, more = {}) {
   return found;
 }
 
-/** Numbers from 0 up to 1, the same each time. */
+/** Random numbers from 0 to 1, the same for the same seed. */
 export function random(seed) {
   let s = seed;
   return () => {

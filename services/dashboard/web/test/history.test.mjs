@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { FIRST_PAGE, History, PAGE } from '../src/core/history.ts';
 import { alert, random } from './alerts.mjs';
 
-/** A stream as the service has it. */
+/** The stream of alerts, as the service answers from it. */
 class Stream {
   constructor(name) {
     this.name = name;
@@ -40,20 +40,20 @@ class Stream {
   }
 }
 
-/** Asks until nothing is missing, and tells how often. */
+/** Sends requests until nothing is missing, and returns their number. */
 function settle(history, stream) {
-  let asked = 0;
+  let requests = 0;
   for (let request = history.next(); request !== undefined; request = history.next()) {
     history.page(request, stream.answer(request));
-    if (++asked > 100) throw new Error('it never ends');
+    if (++requests > 100) throw new Error('more than 100 requests');
   }
-  return asked;
+  return requests;
 }
 
 const ids = (history) => history.store.all.map((a) => a.id);
 const all = (stream) => stream.alerts.map((a) => a.id);
 
-test('it reads the newest first, and then what was before', () => {
+test('History: reads the newest alerts first, then the earlier ones', () => {
   const s = new Stream('a').publishSome(2500);
   const h = new History();
   const first = h.next();
@@ -66,7 +66,7 @@ test('it reads the newest first, and then what was before', () => {
   assert.equal(h.loading, false);
 });
 
-test('it holds so many and asks for no more', () => {
+test('History: keeps a limited number of alerts and requests no more', () => {
   const s = new Stream('a').publishSome(5000);
   const h = new History(1500);
   settle(h, s);
@@ -76,7 +76,7 @@ test('it holds so many and asks for no more', () => {
   assert.deepEqual(ids(h), all(s).slice(-1500));
 });
 
-test('an empty bus, and the first alert', () => {
+test('History: an empty stream, then the first alert', () => {
   const s = new Stream('a');
   const h = new History();
   assert.equal(settle(h, s), 1);
@@ -84,18 +84,18 @@ test('an empty bus, and the first alert', () => {
   assert.equal(h.next(), undefined);
 });
 
-test('what came while nothing was open is read, each once', () => {
+test('History: alerts that were missed are read, each once', () => {
   const s = new Stream('a').publishSome(10);
   const h = new History();
   settle(h, s);
-  s.publishSome(3000); // nobody heard
+  s.publishSome(3000); // none arrives live
   h.live(s.publish());
   assert.equal(h.loading, true);
   settle(h, s);
   assert.deepEqual(ids(h), all(s));
 });
 
-test('nothing heard after a connection came back: looking finds it', () => {
+test('History: resync finds alerts that were missed while disconnected', () => {
   const s = new Stream('a').publishSome(10);
   const h = new History();
   settle(h, s);
@@ -106,7 +106,7 @@ test('nothing heard after a connection came back: looking finds it', () => {
   assert.deepEqual(ids(h), all(s));
 });
 
-test('the oldest are dropped by the stream', () => {
+test('History: the stream drops its oldest alerts', () => {
   const s = new Stream('a').publishSome(3000);
   s.drop(2000);
   const h = new History();
@@ -118,40 +118,40 @@ test('the oldest are dropped by the stream', () => {
   assert.ok(settle(h, s) < 5);
 });
 
-test('what is stored and can not be read is asked for once', () => {
+test('History: unreadable alerts are requested once', () => {
   const s = new Stream('a').publishSome(400);
   const h = new History();
-  const blind = { answer: (r) => ({ ...s.answer(r), alerts: s.answer(r).alerts.filter((a) => a.seq % 2 === 0) }) };
-  assert.ok(settle(h, blind) < 5);
+  const unreadable = { answer: (r) => ({ ...s.answer(r), alerts: s.answer(r).alerts.filter((a) => a.seq % 2 === 0) }) };
+  assert.ok(settle(h, unreadable) < 5);
   assert.equal(h.store.size, 200);
 });
 
-for (const [name, before, after, heard] of [
+for (const [name, before, after, live] of [
   ['a shorter one', 500, 20, 0],
   ['an empty one', 500, 0, 0],
   ['one that grew longer', 500, 700, 0],
   ['one far longer', 500, 9000, 0],
-  ['a shorter one, and it is heard before it is read', 500, 20, 3],
-  ['a longer one, and it is heard before it is read', 500, 600, 3],
+  ['a shorter one, with live alerts before it is read', 500, 20, 3],
+  ['a longer one, with live alerts before it is read', 500, 600, 3],
   ['one of the same length', 500, 500, 0],
 ]) {
-  test(`the bus came back with another stream: ${name}`, () => {
+  test(`History: the stream was recreated: ${name}`, () => {
     const old = new Stream('old').publishSome(before);
     const h = new History();
     settle(h, old);
-    const s = new Stream('new').publishSome(after - heard);
-    for (let i = 0; i < heard; i++) h.live(s.publish());
+    const s = new Stream('new').publishSome(after - live);
+    for (let i = 0; i < live; i++) h.live(s.publish());
     h.resync();
     settle(h, s);
     assert.deepEqual(ids(h), all(s));
-    assert.equal(h.epoch, 1);
+    assert.equal(h.recreations, 1);
     h.live(s.publish());
     settle(h, s);
     assert.deepEqual(ids(h), all(s));
   });
 }
 
-test('another stream that is heard while its first answer is on the way', () => {
+test('History: live alerts of a recreated stream arrive before its first answer', () => {
   const h = new History();
   settle(h, new Stream('old').publishSome(500));
   const s = new Stream('new').publishSome(600);
@@ -164,7 +164,7 @@ test('another stream that is heard while its first answer is on the way', () => 
   assert.deepEqual(ids(h), all(s));
 });
 
-test('a replica that lags behind is no other stream', () => {
+test('History: a replica that lags is not a recreated stream', () => {
   const s = new Stream('a').publishSome(50);
   const h = new History();
   settle(h, s);
@@ -173,11 +173,11 @@ test('a replica that lags behind is no other stream', () => {
   h.resync();
   h.page(h.next(), lagging);
   settle(h, s);
-  assert.equal(h.epoch, 0);
+  assert.equal(h.recreations, 0);
   assert.deepEqual(ids(h), all(s));
 });
 
-test('whatever is heard, lost, dropped and begun anew: in the end it is the stream', () => {
+test('History: has all alerts of the stream after any sequence of losses and restarts', () => {
   for (let seed = 1; seed <= 300; seed++) {
     const next = random(seed);
     let s = new Stream('a');
@@ -188,7 +188,7 @@ test('whatever is heard, lost, dropped and begun anew: in the end it is the stre
       if (dice < 0.45) {
         for (let i = Math.floor(next() * 30); i > 0; i--) {
           const a = s.publish();
-          if (dice < 0.3) h.live(a); // else nobody heard
+          if (dice < 0.3) h.live(a); // else it is lost
         }
       } else if (dice < 0.6) {
         const request = h.next();
@@ -199,15 +199,15 @@ test('whatever is heard, lost, dropped and begun anew: in the end it is the stre
       } else if (dice < 0.95) s.drop(Math.floor(next() * 20));
       else if (dice < 0.97) {
         s = new Stream(`s${step}-`);
-        pending = undefined; // a service that is gone answers nothing
+        pending = undefined; // the answer of a stopped service is lost
       } else h.resync();
     }
     for (let i = 0; i < 2; i++) {
       h.resync();
       settle(h, s);
     }
-    const held = ids(h);
-    for (const id of all(s).slice(-400)) assert.ok(held.includes(id), `seed ${seed}: ${id} is missing`);
-    assert.equal(new Set(held).size, held.length, `seed ${seed}: something is there twice`);
+    const kept = ids(h);
+    for (const id of all(s).slice(-400)) assert.ok(kept.includes(id), `seed ${seed}: ${id} is missing`);
+    assert.equal(new Set(kept).size, kept.length, `seed ${seed}: an alert is there twice`);
   }
 });

@@ -29,14 +29,14 @@ const proposed = {
 };
 const manual = { rule_id: 'm', state: 'manual', pattern: 'x', hidden: 4, alerts_held: 2, example: 'old' };
 
-test('noise: a rule says what it hides, and a proposal what it would', () => {
+test('noise: the effect of a rule, and of a proposal', () => {
   const { rules, hidden, removed } = readRules({
     rules: [applied, proposed, manual],
     hidden_total: 1204,
     removed: [{ rule_id: 'noise_3', app: 'web', kind: 'log', pattern: 'tick <n>' }],
   });
   assert.deepEqual(
-    rules.map((r) => [r.hidden, r.lately, r.alerts]),
+    rules.map((r) => [r.hidden, r.recent, r.alerts]),
     [
       [1200, 12, 1],
       [3, 23, 2],
@@ -57,10 +57,10 @@ test('noise: a rule says what it hides, and a proposal what it would', () => {
   assert.deepEqual(removed, [{ id: 'noise_3', app: 'web', kind: 'log', pattern: 'tick <n>' }]);
 });
 
-test('noise: of a detector that says less', () => {
+test('noise: an answer with fewer fields', () => {
   const rule = { rule_id: 'a', state: 'applied', pattern: 'x', hidden: 5 };
   const { rules, hidden, removed } = readRules({ rules: [rule], found: 1 });
-  assert.deepEqual([rules[0].hidden, rules[0].lately, rules[0].examples, rules[0].since], [5, 0, [], 0]);
+  assert.deepEqual([rules[0].hidden, rules[0].recent, rules[0].examples, rules[0].since], [5, 0, [], 0]);
   assert.deepEqual(effect(rules[0]), []);
   assert.equal(hidden, 0);
   assert.deepEqual(removed, []);

@@ -2,14 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { EVERYTHING, fromQuery, matcher, terms, toQuery } from '../src/core/filter.ts';
-import { hushed, readAcks, readSilences } from '../src/core/quiet.ts';
+import { suppressedBy, readAcks, readSilences } from '../src/core/suppression.ts';
 import { rows, tally } from '../src/core/rows.ts';
 import { Store } from '../src/core/store.ts';
 import { alert, T0 } from './alerts.mjs';
 
 const at = (s) => new Date(T0 + s * 1000).toISOString();
-const quietOf = (silences, acks = []) => ({ silences: readSilences(silences), acks: readAcks(acks) });
-const nothing = quietOf([]);
+const suppressions = (silences, acks = []) => ({ silences: readSilences(silences), acks: readAcks(acks) });
+const none = suppressions([]);
 
 function store(...alerts) {
   const s = new Store();
@@ -18,17 +18,17 @@ function store(...alerts) {
 }
 
 function shown(s, { filter = {}, ...options } = {}) {
-  const all = rows(s, { filter: { ...EVERYTHING, ...filter }, group: false, quiet: nothing, now: T0, ...options });
-  return all.map(({ alert: a, count, over }) => `${a.seq}${count > 1 ? `x${count}` : ''}${over ? ' over' : ''}`);
+  const all = rows(s, { filter: { ...EVERYTHING, ...filter }, group: false, suppressions: none, now: T0, ...options });
+  return all.map(({ alert: a, count, resolved }) => `${a.seq}${count > 1 ? `x${count}` : ''}${resolved ? ' resolved' : ''}`);
 }
 
-test('rows: the newest first, what another took the place of is not there', () => {
+test('rows: newest first, without replaced alerts', () => {
   const s = store(alert(1), alert(2, { revises: 'a1' }), alert(3), alert(4, { resolves: 'a3', severity: 'info' }));
-  assert.deepEqual(shown(s), ['4', '3 over', '2']);
+  assert.deepEqual(shown(s), ['4', '3 resolved', '2']);
   assert.deepEqual(shown(s, { filter: { current: true } }), ['2']);
 });
 
-test('rows: repetitions in one line', () => {
+test('rows: repeats in one row', () => {
   const s = store(
     alert(1, { dedup_key: 'k', count: 4 }),
     alert(2, { dedup_key: 'other' }),
@@ -38,8 +38,8 @@ test('rows: repetitions in one line', () => {
     alert(6, { dedup_key: '' }),
     alert(7, { dedup_key: '' }),
   );
-  assert.deepEqual(shown(s, { group: true }), ['7', '6', '5', '4x5 over', '3', '2']);
-  const keys = rows(s, { filter: EVERYTHING, group: true, quiet: nothing, now: T0 }).map((r) => r.key);
+  assert.deepEqual(shown(s, { group: true }), ['7', '6', '5', '4x5 resolved', '3', '2']);
+  const keys = rows(s, { filter: EVERYTHING, group: true, suppressions: none, now: T0 }).map((r) => r.key);
   assert.equal(new Set(keys).size, keys.length);
 });
 
@@ -80,7 +80,7 @@ test('filter', () => {
   ]);
 });
 
-test('a filter survives the address', () => {
+test('a filter is the same after toQuery and fromQuery', () => {
   for (const filter of [
     EVERYTHING,
     { severities: ['warning', 'error'], categories: ['ci'], apps: ['a&b=c', '<i>'], search: '"a b" -c #?', current: true },
@@ -90,29 +90,29 @@ test('a filter survives the address', () => {
   assert.deepEqual(fromQuery(`severity=fatal&q=${'x'.repeat(900)}`), { ...EVERYTHING, search: 'x'.repeat(500) });
 });
 
-const silence = (more) => quietOf([{ id: 's', created: at(0), until: at(60), ...more }]);
+const silence = (more) => suppressions([{ id: 's', created: at(0), until: at(60), ...more }]);
 const ack = (more) =>
-  quietOf([], [{ alert_id: 'a5', app: 'web', dedup_key: 'k', severity: 'error', since: at(5), created: at(6), until: at(900), ...more }]);
+  suppressions([], [{ alert_id: 'a5', app: 'web', dedup_key: 'k', severity: 'error', since: at(5), created: at(6), until: at(900), ...more }]);
 
 // The rules are those of shared/silence.
-for (const [name, quiet, a, want] of [
+for (const [name, list, a, want] of [
   ['by app', silence({ app: 'web' }), alert(5), 'silence'],
   ['another app', silence({ app: 'shop' }), alert(5), undefined],
   ['app and category', silence({ app: 'web', category: 'ci' }), alert(5), undefined],
   ['by key', silence({ dedup_key: 'k5' }), alert(5), 'silence'],
   ['raised before it', silence({ app: 'web', created: at(6) }), alert(5), undefined],
-  ['raised as it ended', silence({ app: 'web', until: at(5) }), alert(5), undefined],
-  ['one that names nothing is none', silence({}), alert(5), undefined],
+  ['raised when it ended', silence({ app: 'web', until: at(5) }), alert(5), undefined],
+  ['a silence without a matcher matches nothing', silence({}), alert(5), undefined],
   ['acknowledged', ack(), alert(5, { dedup_key: 'k' }), 'ack'],
-  ['a repetition', ack(), alert(9, { dedup_key: 'k' }), 'ack'],
-  ['of another app', ack(), alert(9, { dedup_key: 'k', app: 'shop' }), undefined],
-  ['a worse one', ack({ severity: 'warning' }), alert(9, { dedup_key: 'k' }), undefined],
-  ['its end is news', ack(), alert(9, { dedup_key: 'k', resolves: 'a5' }), undefined],
-  ['after it was over', ack({ until: at(8) }), alert(9, { dedup_key: 'k' }), undefined],
+  ['a repeat', ack(), alert(9, { dedup_key: 'k' }), 'ack'],
+  ['a repeat in another app', ack(), alert(9, { dedup_key: 'k', app: 'shop' }), undefined],
+  ['a repeat that is more severe', ack({ severity: 'warning' }), alert(9, { dedup_key: 'k' }), undefined],
+  ['its resolution', ack(), alert(9, { dedup_key: 'k', resolves: 'a5' }), undefined],
+  ['after the acknowledgement ended', ack({ until: at(8) }), alert(9, { dedup_key: 'k' }), undefined],
 ]) {
-  test(`hushed: ${name}`, () => {
-    const why = hushed(quiet, a, T0 + 100_000);
-    assert.equal(why && Object.keys(why)[0], want);
+  test(`suppressedBy: ${name}`, () => {
+    const suppressor = suppressedBy(list, a, T0 + 100_000);
+    assert.equal(suppressor && Object.keys(suppressor)[0], want);
   });
 }
 

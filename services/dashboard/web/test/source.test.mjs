@@ -7,73 +7,73 @@ import { random } from './alerts.mjs';
 const session = { type: 'session', bus: { url: 'ws://127.0.0.1:7443', seed: 'SU' } };
 const none = { type: 'session', bus: null };
 
-// [at, event, what is done, the way there is then]
+// [time in ms, event, effects, transport after it]
 for (const [name, steps] of [
   [
-    'the websocket, and that is all',
+    'the websocket opens',
     [
-      [1, 'start', 'ask-session', 'none'],
+      [1, 'start', 'read-session', 'none'],
       [10, session, 'open-ws', 'none'],
       [20, 'ws-open', 'resync', 'websocket'],
     ],
   ],
   [
-    'no websocket: the event stream, and it is asked again in a minute',
+    'no websocket: the event stream, and the session is read again after a minute',
     [
-      [1, 'start', 'ask-session', 'none'],
+      [1, 'start', 'read-session', 'none'],
       [10, none, 'open-sse', 'none'],
       [20, 'sse-open', 'resync', 'events'],
       [30_020, 'tick', 'resync', 'events'],
-      [60_010, 'tick', 'ask-session', 'events'],
+      [60_010, 'tick', 'read-session', 'events'],
       [60_020, session, 'open-ws', 'events'],
       [60_030, 'ws-open', 'close-sse resync', 'websocket'],
     ],
   ],
   [
-    'the websocket closes: the event stream, and back by a new session',
+    'the websocket closes: the event stream, then the websocket of a new session',
     [
-      [1, 'start', 'ask-session', 'none'],
+      [1, 'start', 'read-session', 'none'],
       [10, session, 'open-ws', 'none'],
       [20, 'ws-open', 'resync', 'websocket'],
       [1000, 'ws-closed', 'open-sse', 'none'],
       [1010, 'sse-open', 'resync', 'events'],
-      [1250, 'tick', 'ask-session', 'events'],
+      [1250, 'tick', 'read-session', 'events'],
       [1260, session, 'open-ws', 'events'],
       [1270, 'ws-open', 'close-sse resync', 'websocket'],
       [1280, 'sse-closed', '', 'websocket'],
     ],
   ],
   [
-    'everything is away, and tried at growing pauses',
+    'nothing is reachable: retries with growing pauses',
     [
-      [1, 'start', 'ask-session', 'none'],
+      [1, 'start', 'read-session', 'none'],
       [10, 'session-failed', 'open-sse', 'none'],
       [20, 'sse-closed', '', 'none'],
-      [260, 'tick', 'ask-session', 'none'],
+      [260, 'tick', 'read-session', 'none'],
       [261, 'session-failed', '', 'none'],
       [270, 'tick', 'open-sse', 'none'],
       [280, 'sse-closed', '', 'none'],
-      [761, 'tick', 'ask-session', 'none'],
+      [761, 'tick', 'read-session', 'none'],
       [765, session, 'open-ws', 'none'],
       [770, 'ws-open', 'resync', 'websocket'],
     ],
   ],
   [
-    'the websocket can not be had: the event stream meanwhile',
+    'the websocket does not open: the event stream meanwhile',
     [
-      [1, 'start', 'ask-session', 'none'],
+      [1, 'start', 'read-session', 'none'],
       [10, session, 'open-ws', 'none'],
       [5010, 'ws-closed', 'open-sse', 'none'],
       [5020, 'sse-open', 'resync', 'events'],
-      [5260, 'tick', 'ask-session', 'events'],
+      [5260, 'tick', 'read-session', 'events'],
       [5270, session, 'open-ws', 'events'],
       [10_270, 'ws-closed', '', 'events'],
     ],
   ],
   [
-    'somebody opens the tab again',
+    'the tab becomes visible again',
     [
-      [1, 'start', 'ask-session', 'none'],
+      [1, 'start', 'read-session', 'none'],
       [10, session, 'open-ws', 'none'],
       [20, 'ws-open', 'resync', 'websocket'],
       [90, 'wake', 'resync', 'websocket'],
@@ -82,31 +82,31 @@ for (const [name, steps] of [
 ]) {
   test(`Source: ${name}`, () => {
     const s = new Source();
-    for (const [at, event, done, way] of steps) {
+    for (const [at, event, done, transport] of steps) {
       const effects = s.on(typeof event === 'string' ? { type: event } : event, at);
       assert.equal(effects.map((e) => e.type).join(' '), done, `at ${at}`);
-      assert.equal(s.way, way, `at ${at}`);
-      assert.equal(s.awaySince > 0, way === 'none', `at ${at}`);
+      assert.equal(s.transport, transport, `at ${at}`);
+      assert.equal(s.disconnectedSince > 0, transport === 'none', `at ${at}`);
     }
   });
 }
 
-test('Source: whatever happens, nothing is opened twice and something is tried within seconds', () => {
+test('Source: opens nothing twice and retries within seconds, for random events', () => {
   for (let seed = 1; seed <= 200; seed++) {
     const next = random(seed);
     const s = new Source(next);
     let now = 1;
-    const open = { ws: '', sse: '', asking: false };
+    const open = { ws: '', sse: '', reading: false };
     const take = (effects) => {
       for (const e of effects) {
-        if (e.type === 'ask-session') {
-          assert.equal(open.asking, false, 'it asks twice');
-          open.asking = true;
+        if (e.type === 'read-session') {
+          assert.equal(open.reading, false, 'the session is read twice at once');
+          open.reading = true;
         } else if (e.type === 'open-ws') {
-          assert.equal(open.ws, '', 'two websockets');
+          assert.equal(open.ws, '', 'two websockets at once');
           open.ws = 'opening';
         } else if (e.type === 'open-sse') {
-          assert.equal(open.sse, '', 'two streams');
+          assert.equal(open.sse, '', 'two event streams at once');
           open.sse = 'opening';
         } else if (e.type === 'close-sse') open.sse = '';
       }
@@ -117,22 +117,22 @@ test('Source: whatever happens, nothing is opened twice and something is tried w
       const due = s.next();
       if (due > 0 && now >= due) take(s.on({ type: 'tick' }, now));
       const can = [{ type: 'wake' }];
-      if (open.asking) can.push(session, none, { type: 'session-failed' });
+      if (open.reading) can.push(session, none, { type: 'session-failed' });
       if (open.ws === 'opening') can.push({ type: 'ws-open' }, { type: 'ws-closed' });
       if (open.ws === 'open') can.push({ type: 'ws-closed' });
       if (open.sse === 'opening') can.push({ type: 'sse-open' }, { type: 'sse-closed' });
       if (open.sse === 'open') can.push({ type: 'sse-closed' });
       const event = can[Math.floor(next() * can.length)];
-      if (event.type.startsWith('session')) open.asking = false;
+      if (event.type.startsWith('session')) open.reading = false;
       if (event.type === 'ws-open') open.ws = 'open';
       if (event.type === 'ws-closed') open.ws = '';
       if (event.type === 'sse-open') open.sse = 'open';
       if (event.type === 'sse-closed') open.sse = '';
       take(s.on(event, now));
-      const way = open.ws === 'open' ? 'websocket' : open.sse === 'open' ? 'events' : 'none';
-      assert.equal(s.way, way, `seed ${seed}`);
-      if (way === 'none' && open.ws === '' && open.sse === '' && !open.asking) {
-        assert.ok(s.next() > 0 && s.next() <= now + 6300, `seed ${seed}: nothing is under way`);
+      const transport = open.ws === 'open' ? 'websocket' : open.sse === 'open' ? 'events' : 'none';
+      assert.equal(s.transport, transport, `seed ${seed}`);
+      if (transport === 'none' && open.ws === '' && open.sse === '' && !open.reading) {
+        assert.ok(s.next() > 0 && s.next() <= now + 6300, `seed ${seed}: no retry is due`);
       }
     }
   }

@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Ledger } from '../src/core/ledger.ts';
+import { SequenceRanges } from '../src/core/ranges.ts';
 import { Store } from '../src/core/store.ts';
 import { alert, random } from './alerts.mjs';
 
 const seqs = (store) => store.all.map((a) => a.seq);
 
-test('Store: each once, by place, the newest stay', () => {
+test('Store: keeps the newest alerts, each once, by sequence', () => {
   const s = new Store(4);
   assert.equal(s.add([alert(3), alert(5)]).length, 2);
   assert.equal(s.add([alert(3)]).length, 0);
   assert.equal(s.add([alert(4), alert(2)]).length, 2);
   assert.deepEqual(seqs(s), [2, 3, 4, 5]);
   assert.equal(s.full, true);
-  assert.deepEqual(s.add([alert(1)]), [], 'older than all that is held');
+  assert.deepEqual(s.add([alert(1)]), [], 'older than all that are kept');
   assert.deepEqual(
     s.add([alert(6), alert(7)]).map((a) => a.seq),
     [6, 7],
@@ -26,38 +26,38 @@ test('Store: each once, by place, the newest stay', () => {
   assert.equal(s.get('a3'), undefined);
 });
 
-test('Store: what takes a place, and what ends', () => {
+test('Store: revisions and resolutions', () => {
   const s = new Store(3);
   const first = alert(1);
   s.add([first]);
   assert.equal(s.revision(first), undefined);
   s.add([alert(2, { revises: 'a1' }), alert(3, { resolves: 'a1', also_resolves: ['a2'] })]);
   assert.equal(s.revision(first)?.seq, 2);
-  assert.equal(s.ending(first)?.seq, 3);
-  assert.equal(s.ending(alert(2))?.seq, 3);
+  assert.equal(s.resolution(first)?.seq, 3);
+  assert.equal(s.resolution(alert(2))?.seq, 3);
   s.add([alert(4, { revises: 'a1' })]);
-  assert.equal(s.revision(first)?.seq, 4, 'the newest takes the place');
+  assert.equal(s.revision(first)?.seq, 4, 'the newest revision wins');
   s.add([alert(5), alert(6), alert(7)]);
-  assert.equal(s.revision(first), undefined, 'what was let go points nowhere');
-  assert.equal(s.ending(first), undefined);
+  assert.equal(s.revision(first), undefined, 'a dropped alert has no revision');
+  assert.equal(s.resolution(first), undefined);
 });
 
-test('Store: an end that was read before its beginning', () => {
+test('Store: a resolution that was read before its alert', () => {
   const s = new Store();
   s.add([alert(9, { resolves: 'a2' })]);
   s.add([alert(2)]);
-  assert.equal(s.ending(s.get('a2'))?.seq, 9);
+  assert.equal(s.resolution(s.get('a2'))?.seq, 9);
 });
 
-test('Ledger finds what is missing, whatever the order', () => {
+test('SequenceRanges: finds the newest gap in any order of ranges', () => {
   for (let seed = 1; seed <= 200; seed++) {
     const next = random(seed);
-    const l = new Ledger();
+    const l = new SequenceRanges();
     const known = new Set();
     for (let i = 0; i < 30; i++) {
       const low = 1 + Math.floor(next() * 60);
       const high = low + Math.floor(next() * 6);
-      l.cover(low, high);
+      l.add(low, high);
       for (let n = low; n <= high; n++) known.add(n);
       const floor = 1 + Math.floor(next() * 20);
       const last = Math.max(...known);
@@ -66,7 +66,7 @@ test('Ledger finds what is missing, whatever the order', () => {
       while (top >= floor && known.has(top)) top--;
       let bottom = top;
       while (bottom - 1 >= floor && !known.has(bottom - 1)) bottom--;
-      assert.deepEqual(l.gap(floor), top < floor ? undefined : [bottom, top], `seed ${seed}`);
+      assert.deepEqual(l.newestGap(floor), top < floor ? undefined : [bottom, top], `seed ${seed}`);
       for (let n = 1; n <= last; n++) assert.equal(l.has(n), known.has(n));
     }
   }

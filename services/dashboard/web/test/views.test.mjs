@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 
-import { Announcer, EVERY } from '../src/core/announce.ts';
+import { Announcer, ANNOUNCEMENT_INTERVAL } from '../src/core/announce.ts';
 import { refs } from '../src/core/ci.ts';
-import { readAround } from '../src/core/events.ts';
+import { readNearbyEvents } from '../src/core/nearby.ts';
 import { readServices } from '../src/core/health.ts';
 import { MAX_NOTICES, readNotice, withNotices } from '../src/core/notices.ts';
 import { rate, SPANS } from '../src/core/rate.ts';
@@ -15,7 +15,7 @@ import { alert, T0 } from './alerts.mjs';
 
 const at = (s) => new Date(T0 + s * 1000).toISOString();
 
-test('rate: buckets end with that of now, severities apart', () => {
+test('rate: the last bucket contains now, and severities are counted separately', () => {
   const [quarter] = SPANS;
   const now = T0 + 7_000;
   const all = [
@@ -40,7 +40,7 @@ test('rate: buckets end with that of now, severities apart', () => {
 const ci = (seq, ref, name, status, more = {}) =>
   alert(seq, { category: 'ci', context: { ref, name, status, source: 'custom', commit: `c${seq}`, failures: [] }, ...more });
 
-test('refs: of each pipeline the newest, and what was before', () => {
+test('refs: the latest and the previous results of each pipeline', () => {
   const s = new Store();
   s.add([
     ci(1, 'main', 'test', 'failure'),
@@ -53,17 +53,17 @@ test('refs: of each pipeline the newest, and what was before', () => {
   ]);
   const found = refs(s).map((r) => ({
     ref: r.ref,
-    broken: r.broken,
-    pipelines: r.pipelines.map((p) => [p.name, p.latest.alert.seq, ...p.before.map((b) => b.alert.seq)]),
+    failed: r.failed,
+    pipelines: r.pipelines.map((p) => [p.name, p.latest.alert.seq, ...p.previous.map((b) => b.alert.seq)]),
   }));
   assert.deepEqual(found, [
-    { ref: 'release', broken: 0, pipelines: [['lint', 7]] },
-    { ref: 'main', broken: 0, pipelines: [['lint', 2], ['test', 5, 1]] },
-    { ref: 'dev', broken: 1, pipelines: [['test', 3]] },
+    { ref: 'release', failed: 0, pipelines: [['lint', 7]] },
+    { ref: 'main', failed: 0, pipelines: [['lint', 2], ['test', 5, 1]] },
+    { ref: 'dev', failed: 1, pipelines: [['test', 3]] },
   ]);
 });
 
-test('refs: a context of any shape', () => {
+test('refs: unexpected types in the context', () => {
   const s = new Store();
   s.add([
     alert(1, { category: 'ci', context: { ref: {}, failures: 'x', status: null } }),
@@ -75,7 +75,7 @@ test('refs: a context of any shape', () => {
   );
 });
 
-test('vitals: loads, what is usual, and the alerts about them', () => {
+test('vitals: loads, baselines and alerts', () => {
   const {
     pages: [page],
   } = readPages({
@@ -96,10 +96,10 @@ test('vitals: loads, what is usual, and the alerts about them', () => {
   const [lcp, cls, ...more] = curves(page, [alert(5, about), alert(6, { ...about, app: 'shop' }), alert(7)]);
   assert.deepEqual([lcp.vital.key, lcp.values, lcp.baseline, lcp.marks.map((m) => m.alert.seq)], ['lcp_ms', [2500, 3350], 2500, [5]]);
   assert.deepEqual([cls.vital.key, cls.baseline, more.length], ['cls', undefined, 0]);
-  assert.deepEqual(readPages(null), { pages: [], lacks: '' });
+  assert.deepEqual(readPages(null), { pages: [], incomplete: '' });
 });
 
-test('vitals: an alert stands at its load, also where several came at once', () => {
+test('vitals: an alert is drawn at its load, also if several have the same time', () => {
   const values = [2500, 2501, 4200, 2502];
   const loads = [...values.map((lcp_ms) => ({ received: at(1), values: { lcp_ms } })), { received: at(2), values: { lcp_ms: 2500 } }];
   const [page] = readPages({ pages: [{ app: 'web', page: '/cart', loads }] }).pages;
@@ -118,8 +118,8 @@ test('vitals: an alert stands at its load, also where several came at once', () 
   );
 });
 
-test('events: the oldest first, a line each, whatever they hold', () => {
-  const { events: lines, lacks } = readAround({
+test('nearby events: oldest first, one line each, with any content', () => {
+  const { events: lines, incomplete } = readNearbyEvents({
     unanswered: [3],
     events: [
       { kind: 'network', received: at(3), network: { method: 'POST', url: '/api', status: 0, error: 'refused' } },
@@ -131,7 +131,7 @@ test('events: the oldest first, a line each, whatever they hold', () => {
     ],
   });
   assert.deepEqual(
-    lines.map((l) => [l.says, l.bad]),
+    lines.map((l) => [l.summary, l.bad]),
     [
       ['error: a␊b', true],
       ['LCP 2500 ms, CLS 0.02', false],
@@ -140,11 +140,11 @@ test('events: the oldest first, a line each, whatever they hold', () => {
       ['0 MiB of 0 MiB', false],
     ],
   );
-  assert.equal(lines[0].more, 'at x\nat y');
-  assert.match(lacks, /one part of the telemetry/);
+  assert.equal(lines[0].details, 'at x\nat y');
+  assert.match(incomplete, /one part of the telemetry/);
 });
 
-test('notices: the newest, each once, also when it is heard and read', () => {
+test('notices: the newest, each once, also if it was received live and read', () => {
   const notice = (n, seq) => readNotice({ message: `m${n}`, level: 'warn', client: 'c', timestamp: at(n) }, seq);
   let list = withNotices([], [notice(1, 1), notice(2, 2)]);
   list = withNotices(list, [notice(2, 2), notice(3, 3)]);
@@ -185,7 +185,7 @@ test('services: facts and gateways', () => {
   assert.equal(odd.ok, false);
 });
 
-test('services: which clusters a kubewatch watches', () => {
+test('services: the clusters of a kubewatch', () => {
   const [k, none] = readServices({
     services: [
       {
@@ -213,15 +213,15 @@ test('services: which clusters a kubewatch watches', () => {
   assert.deepEqual(none.facts, []);
 });
 
-test('announcements: one sentence, then silence for a while', () => {
+test('announcements: at most one sentence in each interval', () => {
   const a = new Announcer();
-  assert.equal(a.say(0), '');
+  assert.equal(a.take(0), '');
   a.add([alert(1, { title: 'boom' })]);
-  assert.equal(a.say(0), '1 new alert: 1 error. boom');
+  assert.equal(a.take(0), '1 new alert: 1 error. boom');
   a.add([alert(2, { severity: 'info', title: 'fine' }), alert(3, { title: 'bang' }), alert(4, { severity: 'warning' })]);
-  assert.equal(a.say(EVERY - 1), '');
-  assert.equal(a.say(EVERY), '3 new alerts: 1 error, 1 warning, 1 info. Last: bang');
-  assert.equal(a.say(EVERY * 3), '');
+  assert.equal(a.take(ANNOUNCEMENT_INTERVAL - 1), '');
+  assert.equal(a.take(ANNOUNCEMENT_INTERVAL), '3 new alerts: 1 error, 1 warning, 1 info. Last: bang');
+  assert.equal(a.take(ANNOUNCEMENT_INTERVAL * 3), '');
 });
 
 test('times', () => {
@@ -244,7 +244,7 @@ test('times', () => {
   }
 });
 
-test('no view makes HTML of text', () => {
+test('no file turns text into HTML', () => {
   const makes = /innerHTML|outerHTML|insertAdjacentHTML|dangerouslySet|document\.write|createContextualFragment|srcdoc|\beval\(|new Function/i;
   const files = readdirSync('src', { recursive: true }).filter((name) => /\.tsx?$/.test(name));
   assert.ok(files.length > 20);

@@ -41,7 +41,7 @@ export interface Alert {
   /** The id of the alert that it replaces, or empty. */
   readonly revises: string;
   /** The ids of the alerts that it resolves. */
-  readonly ends: readonly string[];
+  readonly resolves: readonly string[];
 }
 
 export function rank(severity: string): number {
@@ -55,7 +55,7 @@ export function readAlert(seq: number, value: unknown): Alert | undefined {
   const id = token(v.id);
   const time = moment(v.timestamp);
   if (id === '' || time === 0 || rank(severity) === 0 || !Number.isSafeInteger(seq) || seq < 1) return undefined;
-  const ends = [v.resolves, ...list(v.also_resolves)].map(token).filter((other) => other !== '');
+  const resolves = [v.resolves, ...list(v.also_resolves)].map(token).filter((other) => other !== '');
   return {
     seq,
     id,
@@ -72,6 +72,6 @@ export function readAlert(seq: number, value: unknown): Alert | undefined {
     correlation: token(v.correlation_id),
     count: Math.max(1, Math.trunc(number(v.count))),
     revises: token(v.revises),
-    ends,
+    resolves,
   };
 }

@@ -4,7 +4,7 @@
 import type { Alert } from './alert.ts';
 import { cut } from './text.ts';
 
-export const EVERY = 10_000; // ms
+export const ANNOUNCEMENT_INTERVAL = 10_000; // ms
 
 export class Announcer {
   private counts = { error: 0, warning: 0, info: 0 };
@@ -20,13 +20,13 @@ export class Announcer {
 
   /** When the next announcement is due, in ms; 0 if there is none. */
   next(now: number): number {
-    return this.worst === undefined ? 0 : Math.max(now, this.last + EVERY);
+    return this.worst === undefined ? 0 : Math.max(now, this.last + ANNOUNCEMENT_INTERVAL);
   }
 
-  /** The announcement that is due now, or empty. */
-  say(now: number): string {
+  /** Returns and clears the announcement that is due now; empty if there is none. */
+  take(now: number): string {
     const worst = this.worst;
-    if (worst === undefined || now < this.last + EVERY) return '';
+    if (worst === undefined || now < this.last + ANNOUNCEMENT_INTERVAL) return '';
     const { error, warning, info } = this.counts;
     const parts = [
       error > 0 ? `${error} ${error === 1 ? 'error' : 'errors'}` : '',

@@ -7,7 +7,7 @@ import type { Store } from './store.ts';
 import { link } from './text.ts';
 
 /** The maximum number of earlier results of a pipeline. */
-export const MAX_BEFORE = 10;
+export const MAX_PREVIOUS = 10;
 
 export interface Failure {
   readonly name: string;
@@ -33,13 +33,14 @@ export interface Pipeline {
   readonly name: string;
   readonly source: string;
   readonly latest: Result;
-  /** Newest first, at most MAX_BEFORE. */
-  readonly before: readonly Result[];
+  /** Newest first, at most MAX_PREVIOUS. */
+  readonly previous: readonly Result[];
 }
 
 export interface Ref {
   readonly ref: string;
-  readonly broken: number;
+  /** The number of pipelines whose latest result is not a success. */
+  readonly failed: number;
   /** Ordered by name. */
   readonly pipelines: readonly Pipeline[];
   /** When the newest result came, in ms. */
@@ -63,36 +64,36 @@ export function result(alert: Alert): Result {
 
 /** The refs, ordered by their newest result, newest first. */
 export function refs(store: Store): Ref[] {
-  const found = new Map<string, Map<string, Result[]>>();
+  const byRef = new Map<string, Map<string, Result[]>>();
   const all = store.all;
   for (let i = all.length - 1; i >= 0; i--) {
     const alert = all[i] as Alert;
     if (alert.category !== 'ci') continue;
-    const one = result(alert);
-    // A result of the same commit on another ref, as after a merge, revises this
-    // one, which still holds for its own ref.
+    const current = result(alert);
+    // After a merge, a result of the same commit on another ref revises this one,
+    // which is still the latest of its own ref.
     const revision = store.revision(alert);
-    if (revision !== undefined && result(revision).ref === one.ref) continue;
-    let pipelines = found.get(one.ref);
+    if (revision !== undefined && result(revision).ref === current.ref) continue;
+    let pipelines = byRef.get(current.ref);
     if (pipelines === undefined) {
       pipelines = new Map();
-      found.set(one.ref, pipelines);
+      byRef.set(current.ref, pipelines);
     }
-    const name = `${one.source}\n${one.name}`;
+    const name = `${current.source}\n${current.name}`;
     const results = pipelines.get(name);
-    if (results === undefined) pipelines.set(name, [one]);
-    else if (results.length <= MAX_BEFORE) results.push(one);
+    if (results === undefined) pipelines.set(name, [current]);
+    else if (results.length <= MAX_PREVIOUS) results.push(current);
   }
-  return [...found].map(([ref, pipelines]) => {
+  return [...byRef].map(([ref, pipelines]) => {
     const list = [...pipelines.values()].map((results) => {
       const latest = results[0] as Result;
-      return { name: latest.name, source: latest.source, latest, before: results.slice(1) };
+      return { name: latest.name, source: latest.source, latest, previous: results.slice(1) };
     });
     list.sort((a, b) => a.name.localeCompare(b.name) || a.source.localeCompare(b.source));
     return {
       ref,
       pipelines: list,
-      broken: list.filter((p) => p.latest.status !== 'success').length,
+      failed: list.filter((p) => p.latest.status !== 'success').length,
       time: Math.max(...list.map((p) => p.latest.alert.time)),
     };
   });

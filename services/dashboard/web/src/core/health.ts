@@ -1,6 +1,6 @@
 // The health that the services report.
 
-import { lacking } from './part.ts';
+import { incompleteReason } from './incomplete.ts';
 import { line, lines, moment, number, object, objects } from './read.ts';
 
 export interface Gateway {
@@ -122,7 +122,7 @@ export interface App {
 
 export interface Apps {
   readonly apps: readonly App[];
-  readonly lacks: string;
+  readonly incomplete: string;
 }
 
 export function readApps(value: unknown): Apps {
@@ -132,5 +132,5 @@ export function readApps(value: unknown): Apps {
     age: number(a.last_event_seconds),
     lastMinute: number(a.events_last_minute),
   }));
-  return { apps, lacks: lacking(value) };
+  return { apps, incomplete: incompleteReason(value) };
 }

@@ -5,7 +5,7 @@
 // was recreated: its sequences then have other alerts than before.
 
 import type { Alert } from './alert.ts';
-import { Ledger } from './ledger.ts';
+import { SequenceRanges } from './ranges.ts';
 import { MAX_ALERTS, Store } from './store.ts';
 
 /** The number of alerts in one request. The first is small, so that the page loads fast. */
@@ -33,12 +33,12 @@ export interface Page {
 export class History {
   store: Store;
   /** Counts how often the stream was recreated. */
-  epoch = 0;
-  private ledger = new Ledger();
+  recreations = 0;
+  private known = new SequenceRanges();
   private first = 1;
   private newestDue = true; // the newest alerts must be requested
   /** Whether the service has answered at least once. */
-  private asked = false;
+  private answered = false;
 
   constructor(private readonly limit = MAX_ALERTS) {
     this.store = new Store(limit);
@@ -46,18 +46,18 @@ export class History {
 
   /** Adds a live alert. Returns the alerts that are new. */
   live(alert: Alert): Alert[] {
-    if (this.ledger.has(alert.seq) && this.store.at(alert.seq)?.id !== alert.id) {
+    if (this.known.has(alert.seq) && this.store.at(alert.seq)?.id !== alert.id) {
       // The sequence has another alert, or was empty: read it again.
-      if (alert.seq >= this.floor()) this.newestDue = true;
+      if (alert.seq >= this.lowestKept()) this.newestDue = true;
       return [];
     }
-    this.ledger.cover(alert.seq, alert.seq);
+    this.known.add(alert.seq, alert.seq);
     return this.store.add([alert]);
   }
 
   /** The newest known sequence, or 0. */
   get last(): number {
-    return this.ledger.last;
+    return this.known.last;
   }
 
   /** Makes next() request the newest alerts, after a connection was restored. */
@@ -68,8 +68,8 @@ export class History {
   /** The next request, or undefined if nothing is missing. */
   next(): Request | undefined {
     const known = this.last;
-    if (this.newestDue) return { limit: this.asked ? PAGE : FIRST_PAGE, known };
-    const gap = this.ledger.gap(this.floor());
+    if (this.newestDue) return { limit: this.answered ? PAGE : FIRST_PAGE, known };
+    const gap = this.known.newestGap(this.lowestKept());
     if (gap === undefined) return undefined;
     // One more than is missing, which is already known: it shows whether the
     // stream is still the same.
@@ -80,13 +80,13 @@ export class History {
   page(request: Request, page: Page): Alert[] {
     const recreated = this.isRecreated(request, page);
     if (recreated) this.restart();
-    this.asked = true;
+    this.answered = true;
     this.first = Math.max(1, page.first);
     // If the stream was recreated, live alerts may have arrived meanwhile: request again.
     if (request.before === undefined) this.newestDue = recreated;
     const top = request.before === undefined ? page.last : request.before - 1;
     // Fewer than requested: there are none before them.
-    this.ledger.cover(page.count < request.limit ? 1 : page.lowest, top);
+    this.known.add(page.count < request.limit ? 1 : page.lowest, top);
     return this.store.add(page.alerts);
   }
 
@@ -96,8 +96,8 @@ export class History {
   }
 
   /** The lowest sequence that the page keeps. */
-  private floor(): number {
-    return Math.max(this.first, this.ledger.last - this.limit + 1);
+  private lowestKept(): number {
+    return Math.max(this.first, this.known.last - this.limit + 1);
   }
 
   private isRecreated(request: Request, page: Page): boolean {
@@ -114,9 +114,9 @@ export class History {
   }
 
   private restart(): void {
-    if (this.store.size > 0) this.epoch++;
+    if (this.store.size > 0) this.recreations++;
     this.newestDue = true;
     this.store = new Store(this.limit);
-    this.ledger = new Ledger();
+    this.known = new SequenceRanges();
   }
 }

@@ -1,6 +1,6 @@
 // The noise rules of the detector.
 
-import { lacking } from './part.ts';
+import { incompleteReason } from './incomplete.ts';
 import { line, lines, moment, number, object, objects, token } from './read.ts';
 
 export interface Rule {
@@ -14,7 +14,7 @@ export interface Rule {
   /** The number of events that it hid, or would hide if it is only proposed. */
   readonly hidden: number;
   /** The part of them in the last 10 minutes. */
-  readonly lately: number;
+  readonly recent: number;
   /** The number of alerts that it suppressed, or would suppress. */
   readonly alerts: number;
   /** Recent matches. */
@@ -33,7 +33,7 @@ export interface Rules {
   /** The number of events that all rules hid. */
   readonly hidden: number;
   readonly found: number;
-  readonly lacks: string;
+  readonly incomplete: string;
 }
 
 export function readRules(value: unknown): Rules {
@@ -50,7 +50,7 @@ export function readRules(value: unknown): Rules {
         pattern: line(r.pattern, 1000),
         confidence: number(r.confidence),
         hidden: number(proposed ? r.would_hide : r.hidden),
-        lately: number(proposed ? r.would_hide_last_10min : r.hidden_last_10min),
+        recent: number(proposed ? r.would_hide_last_10min : r.hidden_last_10min),
         alerts: number(proposed ? r.would_hold_alerts : r.alerts_held),
         examples: examples.length > 0 ? examples : [line(r.example, 1000)].filter((e) => e !== ''),
         since: moment(r.since),
@@ -65,7 +65,7 @@ export function readRules(value: unknown): Rules {
     })),
     hidden: number(v.hidden_total),
     found: number(v.found),
-    lacks: lacking(v),
+    incomplete: incompleteReason(v),
   };
 }
 
@@ -73,11 +73,11 @@ const count = (n: number, what: string) => `${n.toLocaleString('en')} ${what}${n
 
 /** Describes the effect of a rule, for people who decide about it. */
 export function effect(rule: Rule): readonly string[] {
-  const would = rule.state === 'proposed';
-  const said: string[] = [];
-  if (would) said.push(`would hide ${rule.hidden.toLocaleString('en')}`);
-  if (rule.lately > 0) said.push(`${rule.lately.toLocaleString('en')} in 10 min`);
+  const proposed = rule.state === 'proposed';
+  const effects: string[] = [];
+  if (proposed) effects.push(`would hide ${rule.hidden.toLocaleString('en')}`);
+  if (rule.recent > 0) effects.push(`${rule.recent.toLocaleString('en')} in 10 min`);
   const alerts = count(rule.alerts, 'alert');
-  if (rule.alerts > 0) said.push(would ? `would suppress ${alerts}` : `${alerts} suppressed`);
-  return said;
+  if (rule.alerts > 0) effects.push(proposed ? `would suppress ${alerts}` : `${alerts} suppressed`);
+  return effects;
 }

@@ -38,8 +38,8 @@ export function rate(alerts: readonly Alert[], span: Span, now: number): Rate {
   for (const alert of alerts) {
     if (alert.time < start || alert.time >= end) continue;
     const bucket = Math.floor((alert.time - start) / span.step);
-    const of = counts[rank(alert.severity) - 1] as number[];
-    of[bucket] = (of[bucket] ?? 0) + 1;
+    const bars = counts[rank(alert.severity) - 1] as number[];
+    bars[bucket] = (bars[bucket] ?? 0) + 1;
     total++;
   }
   return { times, counts, total };

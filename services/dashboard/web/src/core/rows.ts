@@ -3,7 +3,7 @@
 
 import type { Alert } from './alert.ts';
 import { type Filter, matcher } from './filter.ts';
-import { hushed, type Quiet, type Why } from './quiet.ts';
+import { suppressedBy, type Suppressions, type Suppressor } from './suppression.ts';
 import type { Store } from './store.ts';
 
 export interface Row {
@@ -16,30 +16,30 @@ export interface Row {
   readonly count: number;
   /** The time of the oldest alert of the row. */
   readonly since: number;
-  readonly over: boolean;
-  readonly why: Why | undefined;
+  readonly resolved: boolean;
+  readonly suppressor: Suppressor | undefined;
 }
 
 export interface Options {
   readonly filter: Filter;
   /** Whether the alerts of one app and key are one row. */
   readonly group: boolean;
-  readonly quiet: Quiet;
+  readonly suppressions: Suppressions;
   readonly now: number;
 }
 
 /** The rows for a filter, without alerts that were replaced. */
 export function rows(store: Store, options: Options): Row[] {
-  const { filter, group, quiet, now } = options;
+  const { filter, group, suppressions, now } = options;
   const wanted = matcher(filter);
-  const anyQuiet = quiet.silences.length + quiet.acks.length > 0;
+  const hasSuppressions = suppressions.silences.length + suppressions.acks.length > 0;
   const out: Row[] = [];
   const groups = new Map<string, { -readonly [K in keyof Row]: Row[K] }>();
   const all = store.all;
   for (let i = all.length - 1; i >= 0; i--) {
     const alert = all[i] as Alert;
     if (store.revision(alert) !== undefined || !wanted(alert)) continue;
-    const name = group && alert.key !== '' ? `${alert.app}\n${alert.key}\n${alert.ends.length > 0}` : '';
+    const name = group && alert.key !== '' ? `${alert.app}\n${alert.key}\n${alert.resolves.length > 0}` : '';
     const known = name === '' ? undefined : groups.get(name);
     if (known !== undefined) {
       known.alerts++;
@@ -47,11 +47,11 @@ export function rows(store: Store, options: Options): Row[] {
       known.since = alert.time;
       continue;
     }
-    const over = store.ending(alert) !== undefined;
-    const why = anyQuiet ? hushed(quiet, alert, now) : undefined;
-    const row = { key: name || alert.id, alert, alerts: 1, count: alert.count, since: alert.time, over, why };
+    const resolved = store.resolution(alert) !== undefined;
+    const suppressor = hasSuppressions ? suppressedBy(suppressions, alert, now) : undefined;
+    const row = { key: name || alert.id, alert, alerts: 1, count: alert.count, since: alert.time, resolved, suppressor };
     if (name !== '') groups.set(name, row);
-    if (!filter.current || (!over && why === undefined && alert.ends.length === 0)) out.push(row);
+    if (!filter.current || (!resolved && suppressor === undefined && alert.resolves.length === 0)) out.push(row);
   }
   return out;
 }
@@ -64,16 +64,16 @@ export interface Tally {
 
 /** The number of alerts of each severity, category and app. */
 export function tally(store: Store): Tally {
-  const none = (): Record<string, number> => Object.create(null); // an app may be called constructor
-  const out = { severities: none(), categories: none(), apps: none() };
-  const up = (of: Record<string, number>, name: string) => {
-    of[name] = (of[name] ?? 0) + 1;
+  const empty = (): Record<string, number> => Object.create(null); // an app may be called constructor
+  const out = { severities: empty(), categories: empty(), apps: empty() };
+  const increment = (counts: Record<string, number>, name: string) => {
+    counts[name] = (counts[name] ?? 0) + 1;
   };
   for (const alert of store.all) {
     if (store.revision(alert) !== undefined) continue;
-    up(out.severities, alert.severity);
-    up(out.categories, alert.category);
-    up(out.apps, alert.app);
+    increment(out.severities, alert.severity);
+    increment(out.categories, alert.category);
+    increment(out.apps, alert.app);
   }
   return out;
 }

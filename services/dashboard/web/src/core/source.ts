@@ -25,102 +25,102 @@ export type Event =
   | { readonly type: 'wake' };
 
 export type Effect =
-  | { readonly type: 'ask-session' }
+  | { readonly type: 'read-session' }
   | { readonly type: 'open-ws'; readonly bus: Bus }
   | { readonly type: 'open-sse' }
   | { readonly type: 'close-sse' }
   /** Read the alerts that arrived while nothing was open. */
   | { readonly type: 'resync' };
 
-export type Way = 'websocket' | 'events' | 'none';
+export type Transport = 'websocket' | 'events' | 'none';
 
 /** The pause after each consecutive failure, in ms. */
-const WAITS = [250, 500, 1000, 2000, 4000, 5000];
+const RETRY_PAUSES = [250, 500, 1000, 2000, 4000, 5000];
 /** The pause before the session is read again if the bus has no websocket, in ms. */
-const ASK_AGAIN = 60_000;
+const SESSION_INTERVAL = 60_000;
 /** How often the stored alerts are read, because an event stream can fail silently, in ms. */
-const CHECK = 30_000;
+const CHECK_INTERVAL = 30_000;
 
-type Link = 'idle' | 'opening' | 'open';
+type State = 'idle' | 'opening' | 'open';
 
 export class Source {
-  private ws: Link = 'idle';
-  private sse: Link = 'idle';
-  private asking = false;
+  private ws: State = 'idle';
+  private sse: State = 'idle';
+  private readingSession = false;
   private failures = { ws: 0, sse: 0 };
   /** When to read the session, open the event stream, and check it, in ms; 0 for never. */
-  private askAt = 0;
+  private sessionAt = 0;
   private sseAt = 0;
   private checkAt = 0;
-  /** Since when no source is open, in ms; 0 while one is open. */
-  awaySince = 0;
+  /** When the last source was closed, in ms; 0 while one is open. */
+  disconnectedSince = 0;
 
   /** jitter returns numbers from 0 to 1, so that not all pages reconnect at once. */
   constructor(private readonly jitter: () => number = () => 0.5) {}
 
-  get way(): Way {
+  get transport(): Transport {
     if (this.ws === 'open') return 'websocket';
     return this.sse === 'open' ? 'events' : 'none';
   }
 
   /** When the next tick is due, or 0. */
   next(): number {
-    const due = [this.askAt, this.sseAt, this.checkAt].filter((at) => at > 0);
+    const due = [this.sessionAt, this.sseAt, this.checkAt].filter((at) => at > 0);
     return due.length === 0 ? 0 : Math.min(...due);
   }
 
   on(event: Event, now: number): Effect[] {
     const effects = this.decide(event, now);
-    if (this.way !== 'none') this.awaySince = 0;
-    else if (this.awaySince === 0) this.awaySince = now;
+    if (this.transport !== 'none') this.disconnectedSince = 0;
+    else if (this.disconnectedSince === 0) this.disconnectedSince = now;
     return effects;
   }
 
   private decide(event: Event, now: number): Effect[] {
     switch (event.type) {
       case 'start':
-        return this.ask();
+        return this.readSession();
       case 'wake':
-        if (this.way !== 'none') return [{ type: 'resync' }];
+        if (this.transport !== 'none') return [{ type: 'resync' }];
         this.failures = { ws: 0, sse: 0 };
-        return [...this.ask(), ...this.openEvents()];
+        return [...this.readSession(), ...this.openEvents()];
       case 'session':
-        this.asking = false;
+        this.readingSession = false;
         if (event.bus === null) {
-          this.askAt = now + ASK_AGAIN;
+          this.sessionAt = now + SESSION_INTERVAL;
           return this.openEvents();
         }
         if (this.ws !== 'idle') return [];
         this.ws = 'opening';
         return [{ type: 'open-ws', bus: event.bus }];
       case 'session-failed':
-        this.asking = false;
-        this.askAt = now + this.wait(this.failures.ws++);
+        this.readingSession = false;
+        this.sessionAt = now + this.retryPause(this.failures.ws++);
         return this.openEvents();
       case 'ws-open': {
         this.ws = 'open';
         this.failures = { ws: 0, sse: 0 };
-        this.askAt = this.sseAt = this.checkAt = 0;
-        const had = this.sse !== 'idle';
+        this.sessionAt = this.sseAt = this.checkAt = 0;
+        const wasOpen = this.sse !== 'idle';
         this.sse = 'idle';
-        return had ? [{ type: 'close-sse' }, { type: 'resync' }] : [{ type: 'resync' }];
+        return wasOpen ? [{ type: 'close-sse' }, { type: 'resync' }] : [{ type: 'resync' }];
       }
       case 'ws-closed':
         this.ws = 'idle';
         // The bus may have another address now: read the session.
-        this.askAt = now + this.wait(this.failures.ws++);
+        this.sessionAt = now + this.retryPause(this.failures.ws++);
         return this.openEvents();
       case 'sse-open':
         if (this.sse === 'idle') return [];
         this.sse = 'open';
         this.failures.sse = 0;
-        this.checkAt = now + CHECK;
+        this.checkAt = now + CHECK_INTERVAL;
         return [{ type: 'resync' }];
       case 'sse-closed':
         if (this.sse === 'idle') return [];
         this.sse = 'idle';
         this.checkAt = 0;
-        this.sseAt = now + this.wait(this.failures.sse++);
+        this.sseAt = now + this.retryPause(this.failures.sse++);
         return [];
       case 'tick':
         return this.tick(now);
@@ -129,20 +129,20 @@ export class Source {
 
   private tick(now: number): Effect[] {
     const effects: Effect[] = [];
-    if (this.askAt > 0 && now >= this.askAt) effects.push(...this.ask());
+    if (this.sessionAt > 0 && now >= this.sessionAt) effects.push(...this.readSession());
     if (this.sseAt > 0 && now >= this.sseAt) effects.push(...this.openEvents(true));
     if (this.checkAt > 0 && now >= this.checkAt) {
-      this.checkAt = now + CHECK;
+      this.checkAt = now + CHECK_INTERVAL;
       effects.push({ type: 'resync' });
     }
     return effects;
   }
 
-  private ask(): Effect[] {
-    this.askAt = 0;
-    if (this.asking || this.ws !== 'idle') return [];
-    this.asking = true;
-    return [{ type: 'ask-session' }];
+  private readSession(): Effect[] {
+    this.sessionAt = 0;
+    if (this.readingSession || this.ws !== 'idle') return [];
+    this.readingSession = true;
+    return [{ type: 'read-session' }];
   }
 
   /** Opens the event stream, unless the websocket is open or a pause is running. */
@@ -153,8 +153,8 @@ export class Source {
     return [{ type: 'open-sse' }];
   }
 
-  private wait(failures: number): number {
-    const wait = WAITS[Math.min(failures, WAITS.length - 1)] as number;
-    return wait * (0.75 + this.jitter() / 2);
+  private retryPause(failures: number): number {
+    const pause = RETRY_PAUSES[Math.min(failures, RETRY_PAUSES.length - 1)] as number;
+    return pause * (0.75 + this.jitter() / 2);
   }
 }

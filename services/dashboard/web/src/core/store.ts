@@ -11,7 +11,7 @@ export class Store {
   /** The alert that replaces the alert with an id. */
   private readonly revisions = new Map<string, Alert>();
   /** The alert that resolves the alert with an id. */
-  private readonly endings = new Map<string, Alert>();
+  private readonly resolutions = new Map<string, Alert>();
   /** The number of alerts that were dropped for newer ones. */
   dropped = 0;
 
@@ -46,44 +46,44 @@ export class Store {
   }
 
   /** The alert that resolves an alert, or undefined. */
-  ending(alert: Alert): Alert | undefined {
-    return this.endings.get(alert.id);
+  resolution(alert: Alert): Alert | undefined {
+    return this.resolutions.get(alert.id);
   }
 
   /** Adds alerts in any order, each once. Returns those that are new and kept. */
   add(more: readonly Alert[]): Alert[] {
-    const fresh: Alert[] = [];
+    const added: Alert[] = [];
     for (const alert of more) {
       if (this.ids.has(alert.id)) continue;
       this.ids.set(alert.id, alert);
-      fresh.push(alert);
+      added.push(alert);
     }
-    if (fresh.length === 0) return fresh;
-    fresh.sort((a, b) => a.seq - b.seq);
-    const inOrder = (fresh[0] as Alert).seq > (this.alerts.at(-1)?.seq ?? 0);
-    if (inOrder) for (const alert of fresh) this.alerts.push(alert);
-    else this.alerts = merge(this.alerts, fresh);
-    for (const alert of fresh) this.link(alert);
+    if (added.length === 0) return added;
+    added.sort((a, b) => a.seq - b.seq);
+    const inOrder = (added[0] as Alert).seq > (this.alerts.at(-1)?.seq ?? 0);
+    if (inOrder) for (const alert of added) this.alerts.push(alert);
+    else this.alerts = merge(this.alerts, added);
+    for (const alert of added) this.link(alert);
     const over = this.alerts.length - this.limit;
-    if (over <= 0) return fresh;
+    if (over <= 0) return added;
     for (const old of this.alerts.splice(0, over)) this.forget(old);
     this.dropped += over;
-    return fresh.filter((alert) => this.ids.has(alert.id));
+    return added.filter((alert) => this.ids.has(alert.id));
   }
 
   private link(alert: Alert): void {
     if (alert.revises !== '' && newer(alert, this.revisions.get(alert.revises))) {
       this.revisions.set(alert.revises, alert);
     }
-    for (const id of alert.ends) {
-      if (newer(alert, this.endings.get(id))) this.endings.set(id, alert);
+    for (const id of alert.resolves) {
+      if (newer(alert, this.resolutions.get(id))) this.resolutions.set(id, alert);
     }
   }
 
   private forget(old: Alert): void {
     this.ids.delete(old.id);
     if (this.revisions.get(old.revises) === old) this.revisions.delete(old.revises);
-    for (const id of old.ends) if (this.endings.get(id) === old) this.endings.delete(id);
+    for (const id of old.resolves) if (this.resolutions.get(id) === old) this.resolutions.delete(id);
   }
 
   /** The first index whose alert has at least this seq. */

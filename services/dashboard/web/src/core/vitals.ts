@@ -1,23 +1,23 @@
 // The web vitals of a page, with their baselines and the alerts about them.
 
 import type { Alert } from './alert.ts';
-import { lacking } from './part.ts';
+import { incompleteReason } from './incomplete.ts';
 import { line, moment, number, object, objects, token } from './read.ts';
 
 export interface Vital {
   readonly key: string;
   readonly name: string;
-  readonly says: string;
+  readonly description: string;
   readonly unit: string;
 }
 
 export const VITALS: readonly Vital[] = [
-  { key: 'lcp_ms', name: 'LCP', says: 'largest contentful paint', unit: 'ms' },
-  { key: 'inp_ms', name: 'INP', says: 'interaction to next paint', unit: 'ms' },
-  { key: 'cls', name: 'CLS', says: 'cumulative layout shift', unit: '' },
-  { key: 'fcp_ms', name: 'FCP', says: 'first contentful paint', unit: 'ms' },
-  { key: 'ttfb_ms', name: 'TTFB', says: 'time to first byte', unit: 'ms' },
-  { key: 'load_ms', name: 'Load', says: 'load event', unit: 'ms' },
+  { key: 'lcp_ms', name: 'LCP', description: 'largest contentful paint', unit: 'ms' },
+  { key: 'inp_ms', name: 'INP', description: 'interaction to next paint', unit: 'ms' },
+  { key: 'cls', name: 'CLS', description: 'cumulative layout shift', unit: '' },
+  { key: 'fcp_ms', name: 'FCP', description: 'first contentful paint', unit: 'ms' },
+  { key: 'ttfb_ms', name: 'TTFB', description: 'time to first byte', unit: 'ms' },
+  { key: 'load_ms', name: 'Load', description: 'load event', unit: 'ms' },
 ];
 
 export interface Page {
@@ -29,11 +29,11 @@ export interface Page {
 
 export interface Pages {
   readonly pages: readonly Page[];
-  readonly lacks: string;
+  readonly incomplete: string;
 }
 
 export function readPages(value: unknown): Pages {
-  return { pages: pagesOf(value), lacks: lacking(value) };
+  return { pages: pagesOf(value), incomplete: incompleteReason(value) };
 }
 
 function pagesOf(value: unknown): Page[] {
@@ -67,7 +67,7 @@ export interface Curve {
   readonly values: number[];
   /** The current baseline, or undefined. */
   readonly baseline: number | undefined;
-  /** The number of loads of which the baseline is the median. */
+  /** The baseline is the median of this number of loads. */
   readonly loads: number;
   readonly marks: readonly Mark[];
 }

@@ -6,11 +6,11 @@ import { list, number, object, token } from '../core/read.ts';
 import type { Bus } from '../core/source.ts';
 
 /** The timeout of a request, in ms. */
-const PATIENCE = 15_000;
+const TIMEOUT = 15_000;
 const SIGN_IN = 'api/sign-in';
 
 /** A failed request, with a message for people. status is 0 if there was no answer. */
-export class Refused extends Error {
+export class RequestError extends Error {
   constructor(
     readonly status: number,
     message: string,
@@ -23,7 +23,7 @@ export class Refused extends Error {
 export type AskToken = (wrong: boolean) => Promise<string | undefined>;
 
 /** Receives changes of the sign-in, whose proof is a cookie that scripts can't read. */
-export interface Gate {
+export interface SignInListener {
   /** Reading needs a sign-in. */
   locked(): void;
   signedIn(): void;
@@ -32,14 +32,14 @@ export interface Gate {
 export class Api {
   constructor(
     private readonly askToken: AskToken,
-    private readonly gate: Gate,
+    private readonly listener: SignInListener,
   ) {}
 
   async get(path: string): Promise<unknown> {
     try {
       return await send('GET', path);
     } catch (error) {
-      if (error instanceof Refused && error.status === 401) this.gate.locked();
+      if (error instanceof RequestError && error.status === 401) this.listener.locked();
       throw error;
     }
   }
@@ -49,11 +49,11 @@ export class Api {
     try {
       return await send(method, path, body);
     } catch (error) {
-      if (!(error instanceof Refused) || error.status !== 401) throw error;
+      if (!(error instanceof RequestError) || error.status !== 401) throw error;
     }
     for (let wrong = false; ; wrong = true) {
       const token = await this.askToken(wrong);
-      if (token === undefined) throw new Refused(401, 'nothing was changed: changes need the token of this dashboard');
+      if (token === undefined) throw new RequestError(401, 'nothing was changed: changes need the token of this dashboard');
       if (await this.signIn(token)) return send(method, path, body);
     }
   }
@@ -63,10 +63,10 @@ export class Api {
     try {
       await send('POST', SIGN_IN, { token });
     } catch (error) {
-      if (error instanceof Refused && error.status === 401) return false;
+      if (error instanceof RequestError && error.status === 401) return false;
       throw error;
     }
-    this.gate.signedIn();
+    this.listener.signedIn();
     return true;
   }
 
@@ -77,7 +77,7 @@ export class Api {
 
 async function send(method: string, path: string, body?: unknown): Promise<unknown> {
   const headers: Record<string, string> = {};
-  const init: RequestInit = { method, headers, signal: AbortSignal.timeout(PATIENCE), cache: 'no-store' };
+  const init: RequestInit = { method, headers, signal: AbortSignal.timeout(TIMEOUT), cache: 'no-store' };
   if (body !== undefined) {
     headers['Content-Type'] = 'application/json';
     init.body = JSON.stringify(body);
@@ -88,7 +88,7 @@ async function send(method: string, path: string, body?: unknown): Promise<unkno
     answer = await fetch(path, init);
     text = await answer.text();
   } catch {
-    throw new Refused(0, 'the dashboard does not answer: check that tocsin runs');
+    throw new RequestError(0, 'the dashboard does not answer: check that tocsin runs');
   }
   let value: unknown;
   try {
@@ -98,9 +98,9 @@ async function send(method: string, path: string, body?: unknown): Promise<unkno
   }
   if (!answer.ok) {
     const why = token(object(value).error);
-    throw new Refused(answer.status, why !== '' ? why : `the dashboard answered ${answer.status}`);
+    throw new RequestError(answer.status, why !== '' ? why : `the dashboard answered ${answer.status}`);
   }
-  if (value === undefined) throw new Refused(answer.status, 'the answer of the dashboard is not JSON');
+  if (value === undefined) throw new RequestError(answer.status, 'the answer of the dashboard is not JSON');
   return value;
 }
 
@@ -108,27 +108,28 @@ export interface Session {
   readonly version: string;
   readonly bus: Bus | null;
   /** Whether actions are possible, and why not. */
-  readonly desk: boolean;
-  readonly deskReason: string;
+  readonly canAct: boolean;
+  readonly cannotActReason: string;
   /** Whether this browser is signed in. */
   readonly signedIn: boolean;
 }
 
-export async function session(api: Api): Promise<Session> {
+/** Reads how this browser may use the service. */
+export async function readSession(api: Api): Promise<Session> {
   const v = object(await api.get('api/session'));
   const bus = object(v.bus);
   const known = token(bus.url) !== '' && token(bus.seed) !== '';
   return {
     version: token(v.version),
     bus: known ? { url: token(bus.url), seed: token(bus.seed), jwt: token(bus.jwt) } : null,
-    desk: v.desk === true,
-    deskReason: token(v.desk_reason),
+    canAct: v.desk === true,
+    cannotActReason: token(v.desk_reason),
     signedIn: v.signed_in === true,
   };
 }
 
 /** Reads stored alerts. */
-export async function alerts(api: Api, request: Request): Promise<Page> {
+export async function readAlerts(api: Api, request: Request): Promise<Page> {
   const query = new URLSearchParams({ limit: String(request.limit) });
   if (request.before !== undefined) query.set('before', String(request.before));
   const v = object(await api.get(`api/alerts?${query}`));

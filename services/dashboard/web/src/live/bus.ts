@@ -6,14 +6,14 @@ import type { MsgHdrs } from '@nats-io/nats-core';
 
 import type { Bus } from '../core/source.ts';
 
-export interface Heard {
+export interface BusListener {
   alert(seq: number, value: unknown): void;
   notice(seq: number, value: unknown): void;
   closed(): void;
 }
 
 /** Resolves once the subscription is active. */
-export async function openBus(bus: Bus, heard: Heard): Promise<void> {
+export async function openBus(bus: Bus, listener: BusListener): Promise<void> {
   // Loaded later: it is half of the script, and the first view does not need it.
   const { jwtAuthenticator, nkeyAuthenticator, wsconnect } = await import('@nats-io/nats-core');
   const seed = new TextEncoder().encode(bus.seed);
@@ -27,7 +27,7 @@ export async function openBus(bus: Bus, heard: Heard): Promise<void> {
     maxPingOut: 2,
     ignoreClusterUpdates: true,
   });
-  const listen = (subject: string, hear: (seq: number, value: unknown) => void) => {
+  const subscribe = (subject: string, receive: (seq: number, value: unknown) => void) => {
     connection.subscribe(subject, {
       callback: (error, message) => {
         if (error !== null) return; // not allowed: the service has the missing alerts
@@ -40,19 +40,19 @@ export async function openBus(bus: Bus, heard: Heard): Promise<void> {
         } catch {
           return; // not JSON, so not an alert
         }
-        hear(sequence(message.headers), value);
+        receive(sequence(message.headers), value);
       },
     });
   };
-  listen('live.alerts.>', heard.alert);
-  listen('live.notices.>', heard.notice);
+  subscribe('live.alerts.>', listener.alert);
+  subscribe('live.notices.>', listener.notice);
   try {
     await connection.flush(); // from here on, no alert is missed
   } catch (error) {
     void connection.close();
     throw error;
   }
-  void connection.closed().then(() => heard.closed());
+  void connection.closed().then(() => listener.closed());
 }
 
 /** The sequence that the server sets in a republished message, or 0. */

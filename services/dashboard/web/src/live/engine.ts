@@ -5,14 +5,14 @@ import { type Alert, readAlert } from '../core/alert.ts';
 import { History } from '../core/history.ts';
 import { type Notice, readNotice } from '../core/notices.ts';
 import { type Effect, type Event, Source } from '../core/source.ts';
-import { type Api, alerts, type Session, session } from './api.ts';
+import { type Api, readAlerts, readSession, type Session } from './api.ts';
 import { openBus } from './bus.ts';
 import { type Connection, openStream } from './stream.ts';
 
 /** The pause between pages of history, so that the page stays responsive. */
 const PAGE_PAUSE = 25; // ms
 /** The pause after a failed page of history, in ms. */
-const AGAIN = [500, 1000, 2000, 5000];
+const RETRY_PAUSES = [500, 1000, 2000, 5000];
 
 export interface Listener {
   /** The alerts have changed; fresh are those that have just arrived. */
@@ -20,9 +20,9 @@ export interface Listener {
   notice(notice: Notice): void;
   session(session: Session): void;
   /** The source of live alerts, or since when there is none, may have changed. */
-  way(): void;
+  connection(): void;
   /** The stream was recreated: the alerts of the old one are gone. */
-  anew(): void;
+  recreated(): void;
 }
 
 export class Engine {
@@ -32,7 +32,7 @@ export class Engine {
   private timer = 0;
   private reading = false;
   private failures = 0;
-  private epoch = 0;
+  private recreations = 0;
 
   constructor(
     private readonly api: Api,
@@ -40,53 +40,53 @@ export class Engine {
   ) {}
 
   start(): void {
-    this.tell({ type: 'start' });
+    this.dispatch({ type: 'start' });
     this.read();
-    addEventListener('online', () => this.tell({ type: 'wake' }));
+    addEventListener('online', () => this.dispatch({ type: 'wake' }));
     document.addEventListener('visibilitychange', () => {
-      if (!document.hidden) this.tell({ type: 'wake' });
+      if (!document.hidden) this.dispatch({ type: 'wake' });
     });
   }
 
-  private tell(event: Event): void {
-    const before = this.source.way;
+  private dispatch(event: Event): void {
+    const before = this.source.transport;
     for (const effect of this.source.on(event, Date.now())) this.do(effect);
-    if (this.source.way !== before || event.type === 'ws-closed' || event.type === 'sse-closed') this.listener.way();
+    if (this.source.transport !== before || event.type === 'ws-closed' || event.type === 'sse-closed') this.listener.connection();
     clearTimeout(this.timer);
     const next = this.source.next();
-    if (next > 0) this.timer = window.setTimeout(() => this.tell({ type: 'tick' }), Math.max(0, next - Date.now()));
+    if (next > 0) this.timer = window.setTimeout(() => this.dispatch({ type: 'tick' }), Math.max(0, next - Date.now()));
   }
 
   private do(effect: Effect): void {
     switch (effect.type) {
-      case 'ask-session':
-        session(this.api).then(
+      case 'read-session':
+        readSession(this.api).then(
           (found) => {
             this.listener.session(found);
-            this.tell({ type: 'session', bus: found.bus });
+            this.dispatch({ type: 'session', bus: found.bus });
           },
-          () => this.tell({ type: 'session-failed' }),
+          () => this.dispatch({ type: 'session-failed' }),
         );
         break;
       case 'open-ws':
         openBus(effect.bus, {
-          alert: (seq, value) => this.heard(seq, value),
+          alert: (seq, value) => this.receive(seq, value),
           notice: (seq, value) => {
             const notice = readNotice(value, seq);
             if (notice !== undefined) this.listener.notice(notice);
           },
-          closed: () => this.tell({ type: 'ws-closed' }),
+          closed: () => this.dispatch({ type: 'ws-closed' }),
         }).then(
-          () => this.tell({ type: 'ws-open' }),
-          () => this.tell({ type: 'ws-closed' }),
+          () => this.dispatch({ type: 'ws-open' }),
+          () => this.dispatch({ type: 'ws-closed' }),
         );
         break;
       case 'open-sse':
         this.stream = openStream(this.history.last, {
-          open: () => this.tell({ type: 'sse-open' }),
-          alert: (seq, value) => this.heard(seq, value),
+          open: () => this.dispatch({ type: 'sse-open' }),
+          alert: (seq, value) => this.receive(seq, value),
           dropped: () => this.read(true),
-          closed: () => this.tell({ type: 'sse-closed' }),
+          closed: () => this.dispatch({ type: 'sse-closed' }),
         });
         break;
       case 'close-sse':
@@ -99,7 +99,7 @@ export class Engine {
     }
   }
 
-  private heard(seq: number, value: unknown): void {
+  private receive(seq: number, value: unknown): void {
     const alert = readAlert(seq, value);
     if (alert === undefined) return;
     const fresh = this.history.live(alert);
@@ -108,26 +108,26 @@ export class Engine {
   }
 
   /** Reads missing alerts, one page at a time. */
-  private read(newest = false): void {
-    if (newest) this.history.resync();
+  private read(resync = false): void {
+    if (resync) this.history.resync();
     if (this.reading) return;
     const request = this.history.next();
     if (request === undefined) return;
     this.reading = true;
-    alerts(this.api, request).then(
+    readAlerts(this.api, request).then(
       (page) => {
-        const had = this.history.last;
+        const newest = this.history.last;
         const added = this.history.page(request, page);
         this.failures = 0;
-        const anew = this.history.epoch !== this.epoch;
-        this.epoch = this.history.epoch;
-        if (anew) this.listener.anew();
+        const recreated = this.history.recreations !== this.recreations;
+        this.recreations = this.history.recreations;
+        if (recreated) this.listener.recreated();
         // Alerts that arrived while nothing was open count as new, earlier ones do not.
-        const fresh = anew || had === 0 ? [] : added.filter((alert) => alert.seq > had);
+        const fresh = recreated || newest === 0 ? [] : added.filter((alert) => alert.seq > newest);
         this.listener.alerts(fresh);
         this.readLater(PAGE_PAUSE);
       },
-      () => this.readLater(AGAIN[Math.min(this.failures++, AGAIN.length - 1)] as number),
+      () => this.readLater(RETRY_PAUSES[Math.min(this.failures++, RETRY_PAUSES.length - 1)] as number),
     );
   }
 

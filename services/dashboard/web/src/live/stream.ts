@@ -5,7 +5,7 @@ export interface Connection {
   close(): void;
 }
 
-export interface StreamHeard {
+export interface StreamListener {
   open(): void;
   alert(seq: number, value: unknown): void;
   /** The service dropped alerts, because this page read too slowly. */
@@ -13,20 +13,20 @@ export interface StreamHeard {
   closed(): void;
 }
 
-export function openStream(after: number, heard: StreamHeard): Connection {
+export function openStream(after: number, listener: StreamListener): Connection {
   const stream = new EventSource(after > 0 ? `events/stream?last_event_id=${after}` : 'events/stream');
-  stream.onopen = () => heard.open();
+  stream.onopen = () => listener.open();
   stream.onmessage = (event) => {
     try {
-      heard.alert(Number(event.lastEventId), JSON.parse(event.data as string));
+      listener.alert(Number(event.lastEventId), JSON.parse(event.data as string));
     } catch {
       // not JSON, so not an alert
     }
   };
-  stream.addEventListener('dropped', () => heard.dropped());
+  stream.addEventListener('dropped', () => listener.dropped());
   stream.onerror = () => {
     stream.close();
-    heard.closed();
+    listener.closed();
   };
   return { close: () => stream.close() };
 }

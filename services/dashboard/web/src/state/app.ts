@@ -9,18 +9,19 @@ import { EVERYTHING, type Filter, fromQuery, toQuery } from '../core/filter.ts';
 import { readApps, readServices } from '../core/health.ts';
 import { readRules } from '../core/noise.ts';
 import { type Notice, readNotice, withNotices } from '../core/notices.ts';
-import { NOTHING_QUIET, type Quiet, readAcks, readSilences } from '../core/quiet.ts';
 import { list, object } from '../core/read.ts';
 import { type Row, rows as rowsOf, tally } from '../core/rows.ts';
+import type { Transport } from '../core/source.ts';
 import type { Store } from '../core/store.ts';
+import { NO_SUPPRESSIONS, readAcks, readSilences, type Suppressions } from '../core/suppression.ts';
 import { readPages } from '../core/vitals.ts';
-import { Api, Refused, session as askSession, type Session } from '../live/api.ts';
+import { Api, RequestError, readSession, type Session } from '../live/api.ts';
 import { Engine } from '../live/engine.ts';
 import { askToken, dialog } from './dialogs.ts';
-import { Watched, words } from './loaded.ts';
+import { errorText, Polled } from './polled.ts';
 import { settings } from './settings.ts';
 
-export const VIEWS = ['alerts', 'ci', 'charts', 'quiet', 'notices', 'services'] as const;
+export const VIEWS = ['alerts', 'ci', 'charts', 'silences', 'notices', 'services'] as const;
 export type View = (typeof VIEWS)[number];
 
 /** The minimum interval of redraws while alerts arrive, in ms. */
@@ -46,33 +47,33 @@ export const filter = signal<Filter>(EVERYTHING);
 /** The id of the alert whose drawer is open, or empty. */
 export const opened = signal('');
 export const session = signal<Session | undefined>(undefined);
-export const way = signal<{ way: 'websocket' | 'events' | 'none'; since: number }>({ way: 'none', since: 0 });
-/** Counts the changes of the store. */
+export const connection = signal<{ transport: Transport; since: number }>({ transport: 'none', since: 0 });
+/** Counts the changes of the store, so that views which read it are redrawn. */
 export const version = signal(0);
 /** Whether the newest alerts were read at least once. */
 export const ready = signal(false);
 /** The announcement for screen readers. */
-export const said = signal('');
+export const announcement = signal('');
 /** A short message about the last action of the person. */
 export const toast = signal<{ text: string; bad: boolean } | undefined>(undefined);
 /** Whether the stream was recreated since the page opened. */
-export const anew = signal(false);
+export const recreated = signal(false);
 /** Whether the service now has another version than this page. */
 export const outdated = signal(false);
 
-export const quiet = new Watched<Quiet>(
+export const suppressions = new Polled<Suppressions>(
   api,
   'api/silences',
   (v) => ({ silences: readSilences(object(v).silences), acks: readAcks(object(v).acks) }),
   15_000,
 );
-export const noise = new Watched(api, 'api/noise', readRules, 15_000);
-export const services = new Watched(api, 'api/health', readServices, 5000);
-export const apps = new Watched(api, 'api/status', readApps, 10_000);
-export const vitals = new Watched(api, 'api/vitals', readPages, 10_000);
+export const noise = new Polled(api, 'api/noise', readRules, 15_000);
+export const services = new Polled(api, 'api/health', readServices, 5000);
+export const apps = new Polled(api, 'api/status', readApps, 10_000);
+export const vitals = new Polled(api, 'api/vitals', readPages, 10_000);
 
 export const notices = signal<readonly Notice[]>([]);
-const storedNotices = new Watched(
+const storedNotices = new Polled(
   api,
   'api/notices?limit=200',
   (v) => list(object(v).notices).flatMap((n) => readNotice(n) ?? []),
@@ -86,8 +87,8 @@ const announcer = new Announcer();
 let redraw = 0;
 
 const engine = new Engine(api, {
-  alerts(fresh) {
-    announcer.add(fresh);
+  alerts(added) {
+    announcer.add(added);
     if (redraw !== 0) return;
     redraw = window.setTimeout(
       () => {
@@ -105,20 +106,20 @@ const engine = new Engine(api, {
     notices.value = withNotices(notices.peek(), [notice]);
   },
   session(found) {
-    const was = session.peek()?.version;
-    if (was !== undefined && was !== found.version) outdated.value = true;
+    const previous = session.peek()?.version;
+    if (previous !== undefined && previous !== found.version) outdated.value = true;
     session.value = found;
   },
-  way() {
-    way.value = { way: engine.source.way, since: engine.source.awaySince };
-    if (engine.source.way !== 'none') {
-      void quiet.refresh();
+  connection() {
+    connection.value = { transport: engine.source.transport, since: engine.source.disconnectedSince };
+    if (engine.source.transport !== 'none') {
+      void suppressions.refresh();
       void storedNotices.refresh();
     }
   },
-  anew() {
-    anew.value = true;
-    held.value = undefined;
+  recreated() {
+    recreated.value = true;
+    pausedList.value = undefined;
     opened.value = '';
   },
 });
@@ -129,24 +130,24 @@ export function store(): Store {
   return engine.history.store;
 }
 
-/** The alerts at the time when the person paused the list, or undefined. */
-export const held = signal<{ readonly rows: readonly Row[]; readonly newest: number } | undefined>(undefined);
-export const paused = computed(() => held.value !== undefined);
+/** The list as it was when the person paused it, or undefined. */
+export const pausedList = signal<{ readonly rows: readonly Row[]; readonly newest: number } | undefined>(undefined);
+export const paused = computed(() => pausedList.value !== undefined);
 
 const group = computed(() => settings.value.group);
 const live = computed(() =>
   rowsOf(store(), {
     filter: filter.value,
     group: group.value,
-    quiet: quiet.now.value.value ?? NOTHING_QUIET,
+    suppressions: suppressions.now.value.value ?? NO_SUPPRESSIONS,
     now: Date.now(),
   }),
 );
-export const rows = computed(() => held.value?.rows ?? live.value);
+export const rows = computed(() => pausedList.value?.rows ?? live.value);
 /** The number of alerts that arrived while the list is paused. */
 export const waiting = computed(() => {
   const { all } = store();
-  const from = held.value?.newest;
+  const from = pausedList.value?.newest;
   return from === undefined ? 0 : all.filter((a) => a.seq > from).length;
 });
 export const counts = computed(() => tally(store()));
@@ -157,22 +158,22 @@ export const loading = computed(() => {
 export const ci = computed(() => refs(store()));
 
 export function pause(on: boolean): void {
-  held.value = on ? { rows: live.peek(), newest: engine.history.last } : undefined;
+  pausedList.value = on ? { rows: live.peek(), newest: engine.history.last } : undefined;
 }
 
 /** Changes the filter, and resumes a paused list. */
-export function look(change: Partial<Filter>): void {
+export function changeFilter(change: Partial<Filter>): void {
   batch(() => {
-    held.value = undefined;
+    pausedList.value = undefined;
     filter.value = { ...filter.peek(), ...change };
   });
 }
 
-/** Whether the focus moves to the opened alert: after a key, not after a click. */
-export const lead = { now: false };
+/** Whether the drawer takes the focus when it opens: after a key, not after a click. */
+export const focusDrawer = { now: false };
 
-export function open(id: string, led: boolean): void {
-  lead.now = led;
+export function open(id: string, moveFocus: boolean): void {
+  focusDrawer.now = moveFocus;
   opened.value = id;
 }
 
@@ -189,9 +190,10 @@ function address(to: View, wanted: Filter): string {
   return `#/${to}${query === '' ? '' : `?${query}`}`;
 }
 
-function follow(): void {
+function followAddress(): void {
   const [path = '', query = ''] = location.hash.replace(/^#\/?/, '').split('?');
-  const to = VIEWS.find((v) => v === path) ?? 'alerts';
+  const name = path === 'quiet' ? 'silences' : path; // quiet: the view's name in old bookmarks
+  const to = VIEWS.find((v) => v === name) ?? 'alerts';
   batch(() => {
     view.value = to;
     if (toQuery(filter.peek()) !== query) filter.value = fromQuery(query);
@@ -201,13 +203,13 @@ function follow(): void {
 let toastTimer = 0;
 
 /** Runs an action of the person, and shows its result. */
-export async function act(done: string, doing: () => Promise<void>): Promise<boolean> {
-  let text = done;
+export async function runAction(success: string, action: () => Promise<void>): Promise<boolean> {
+  let text = success;
   let bad = false;
   try {
-    await doing();
+    await action();
   } catch (error) {
-    text = words(error);
+    text = errorText(error);
     bad = true;
   }
   if (text !== '') {
@@ -224,19 +226,19 @@ export async function act(done: string, doing: () => Promise<void>): Promise<boo
 }
 
 export function acknowledge(alert: Alert): Promise<boolean> {
-  return act('Acknowledged. Repeats are suppressed until it escalates or resolves, 24 h at most.', async () => {
+  return runAction('Acknowledged. Repeats are suppressed until it escalates or resolves, 24 h at most.', async () => {
     await api.change('POST', 'api/acks', { alert_id: alert.id });
-    await quiet.refresh();
+    await suppressions.refresh();
   });
 }
 
-export function askSilence(about: Alert | undefined): void {
+export function openSilenceDialog(about: Alert | undefined): void {
   dialog.value = { type: 'silence', about };
 }
 
 export function start(): void {
-  follow();
-  addEventListener('hashchange', follow);
+  followAddress();
+  addEventListener('hashchange', followAddress);
   effect(() => {
     const wanted = address(view.value, filter.value);
     if (location.hash !== wanted && !(location.hash === '' && wanted === '#/alerts'))
@@ -247,21 +249,21 @@ export function start(): void {
   });
   window.setInterval(() => {
     now.value = Date.now();
-    const words = announcer.say(now.value);
-    if (words !== '') said.value = words;
+    const text = announcer.take(now.value);
+    if (text !== '') announcement.value = text;
   }, 1000);
-  void begin();
+  void readData();
 }
 
-/** Starts to read, unless a sign-in is needed, after which the page is reloaded. */
-async function begin(): Promise<void> {
+/** Starts reading, unless a sign-in is required: the page is reloaded after it. */
+async function readData(): Promise<void> {
   try {
-    session.value = await askSession(api);
+    session.value = await readSession(api);
   } catch (error) {
-    if (error instanceof Refused && error.status === 401) return;
+    if (error instanceof RequestError && error.status === 401) return;
   }
   engine.start();
-  quiet.watch();
+  suppressions.watch();
   services.watch();
   effect(() => {
     const stored = storedNotices.now.value.value;
@@ -272,5 +274,5 @@ async function begin(): Promise<void> {
 
 /** Ends the sign-in, and reloads the page without it. */
 export async function signOut(): Promise<void> {
-  if (await act('', () => api.signOut())) location.reload();
+  if (await runAction('', () => api.signOut())) location.reload();
 }

@@ -1,12 +1,12 @@
 // The single-key shortcuts. List.tsx handles the keys that move within the list.
 
-import { acknowledge, askSilence, filter, find, go, look, opened, pause, paused, VIEWS, view } from './app.ts';
+import { acknowledge, changeFilter, filter, find, go, opened, openSilenceDialog, pause, paused, VIEWS, view } from './app.ts';
 import { dialog } from './dialogs.ts';
 import { set, settings } from './settings.ts';
 
 /** The shortcuts as the help shows them. */
 export const KEYS: readonly (readonly [keys: string, what: string])[] = [
-  ['1 2 3 4 5 6', 'Alerts, CI, Charts, Quiet, Notices, Services'],
+  ['1 2 3 4 5 6', 'Alerts, CI, Charts, Silences & noise, Agent messages, Services'],
   ['j ↓', 'next alert'],
   ['k ↑', 'previous alert'],
   ['Home End', 'first, last alert'],
@@ -23,7 +23,7 @@ export const KEYS: readonly (readonly [keys: string, what: string])[] = [
 ];
 
 /** The alert with the focus in the list, or the open one. */
-export const target = { id: '' };
+export const focusedAlert = { id: '' };
 
 function isTyping(element: EventTarget | null): boolean {
   return (
@@ -31,7 +31,7 @@ function isTyping(element: EventTarget | null): boolean {
   );
 }
 
-export function listen(): void {
+export function listenForKeys(): void {
   addEventListener('keydown', (event) => {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || dialog.peek() !== undefined) return;
     if (event.key === 'Escape') {
@@ -39,11 +39,11 @@ export function listen(): void {
       return;
     }
     if (!settings.peek().keys || isTyping(event.target)) return;
-    if (press(event.key)) event.preventDefault();
+    if (handleKey(event.key)) event.preventDefault();
   });
 }
 
-function press(key: string): boolean {
+function handleKey(key: string): boolean {
   const page = VIEWS[Number(key) - 1];
   if (page !== undefined) {
     go(page);
@@ -60,7 +60,7 @@ function press(key: string): boolean {
       return true;
   }
   if (view.peek() !== 'alerts') return false;
-  const alert = find(opened.peek() || target.id);
+  const alert = find(opened.peek() || focusedAlert.id);
   switch (key) {
     case 'p':
       pause(!paused.peek());
@@ -69,13 +69,13 @@ function press(key: string): boolean {
       set({ group: !settings.peek().group });
       return true;
     case 'c':
-      look({ current: !filter.peek().current });
+      changeFilter({ current: !filter.peek().current });
       return true;
     case 'a':
       if (alert !== undefined) void acknowledge(alert);
       return alert !== undefined;
     case 's':
-      askSilence(alert);
+      openSilenceDialog(alert);
       return true;
     case 'j':
     case 'k':

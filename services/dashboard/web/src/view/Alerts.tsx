@@ -4,10 +4,10 @@ import { SEVERITIES, type Severity } from '../core/alert.ts';
 import { EVERYTHING, isEverything } from '../core/filter.ts';
 import { MAX_ALERTS } from '../core/store.ts';
 import { clock } from '../core/time.ts';
-import { counts, filter, loading, look, now, pause, paused, ready, rows, store, waiting, way } from '../state/app.ts';
+import { changeFilter, connection, counts, filter, loading, now, pause, paused, ready, rows, store, waiting } from '../state/app.ts';
 import { set, settings } from '../state/settings.ts';
 import { categoryName, Empty, Shape } from './bits.tsx';
-import { Choice } from './Choice.tsx';
+import { MultiSelect } from './MultiSelect.tsx';
 import { List } from './List.tsx';
 import { RateChart } from './RateChart.tsx';
 
@@ -16,9 +16,9 @@ export function Alerts() {
     <>
       <Toolbar />
       <RateChart height={64} />
-      <Away />
-      {rows.value.length > 0 ? <List rows={rows.value} /> : <Nothing />}
-      <Foot />
+      <Disconnected />
+      {rows.value.length > 0 ? <List rows={rows.value} /> : <NoAlerts />}
+      <Footer />
     </>
   );
 }
@@ -27,7 +27,7 @@ const WORST_FIRST: readonly Severity[] = [...SEVERITIES].reverse();
 
 function Toolbar() {
   const wanted = filter.value;
-  const of = counts.value;
+  const totals = counts.value;
   const sorted = (all: Readonly<Record<string, number>>) => Object.entries(all).sort((a, b) => b[1] - a[1]);
   return (
     <div class="toolbar" role="search" aria-label="Filter alerts">
@@ -40,32 +40,32 @@ function Toolbar() {
             class="toggle"
             aria-pressed={wanted.severities.includes(severity)}
             title={`Only ${severity}`}
-            onClick={() => look({ severities: toggled(wanted.severities, severity) })}
+            onClick={() => changeFilter({ severities: toggled(wanted.severities, severity) })}
           >
-            <Shape of={severity} />
-            <span class="word">{severity}</span> <span class="number">{of.severities[severity] ?? 0}</span>
+            <Shape severity={severity} />
+            <span class="word">{severity}</span> <span class="number">{totals.severities[severity] ?? 0}</span>
           </button>
         ))}
       </div>
-      <Choice
+      <MultiSelect
         name="Category"
-        options={sorted(of.categories).map(([value, n]) => ({ value, n, label: categoryName(value) }))}
+        options={sorted(totals.categories).map(([value, count]) => ({ value, count, label: categoryName(value) }))}
         chosen={wanted.categories}
-        onChange={(categories) => look({ categories })}
+        onChange={(categories) => changeFilter({ categories })}
       />
-      <Choice
+      <MultiSelect
         name="App"
-        options={sorted(of.apps).map(([value, n]) => ({ value, n, label: value }))}
+        options={sorted(totals.apps).map(([value, count]) => ({ value, count, label: value }))}
         chosen={wanted.apps}
-        onChange={(apps) => look({ apps })}
+        onChange={(apps) => changeFilter({ apps })}
       />
-      <div class="group ways" role="group" aria-label="List options">
+      <div class="group list-options" role="group" aria-label="List options">
         <button
           type="button"
           class="toggle"
           aria-pressed={wanted.current}
           title="Hide resolved, silenced and acknowledged alerts (c)"
-          onClick={() => look({ current: !wanted.current })}
+          onClick={() => changeFilter({ current: !wanted.current })}
         >
           Open
         </button>
@@ -73,7 +73,7 @@ function Toolbar() {
           type="button"
           class="toggle"
           aria-pressed={settings.value.group}
-          title="Show repeats of an alert as one line (g)"
+          title="Show repeats of an alert as one row (g)"
           onClick={() => set({ group: !settings.value.group })}
         >
           Group repeats
@@ -90,7 +90,7 @@ function Toolbar() {
         {paused.value && <span class="number">{waiting.value > 0 ? `+${waiting.value}` : ''}</span>}
       </button>
       {!isEverything(wanted) && (
-        <button type="button" class="quiet-button" onClick={() => look(EVERYTHING)}>
+        <button type="button" class="plain-button" onClick={() => changeFilter(EVERYTHING)}>
           Show all
         </button>
       )}
@@ -103,7 +103,7 @@ function toggled<T>(all: readonly T[], one: T): T[] {
 }
 
 /** The search starts this long after the last key, in ms. */
-const TYPING = 120;
+const SEARCH_DELAY = 120;
 
 function Search() {
   const input = useRef<HTMLInputElement>(null);
@@ -123,8 +123,8 @@ function Search() {
     clearTimeout(timer.current);
     timer.current = window.setTimeout(() => {
       typed.current = value;
-      look({ search: value });
-    }, TYPING);
+      changeFilter({ search: value });
+    }, SEARCH_DELAY);
   };
   return (
     <input
@@ -155,12 +155,12 @@ function Search() {
 }
 
 /** Warns that the page may show old data. */
-function Away() {
-  const { way: on, since } = way.value;
-  if (on !== 'none' || since === 0 || now.value - since < 3000) return null;
+function Disconnected() {
+  const { transport, since } = connection.value;
+  if (transport !== 'none' || since === 0 || now.value - since < 3000) return null;
   return (
     <p class="banner" role="status">
-      <Shape of="warning" />
+      <Shape severity="warning" />
       <span>
         Disconnected since {clock(since)}, reconnecting. The page shows the alerts up to then. Run{' '}
         <code>tocsin doctor</code> to find the cause.
@@ -169,12 +169,12 @@ function Away() {
   );
 }
 
-function Nothing() {
+function NoAlerts() {
   if (!ready.value)
     return (
       <Empty
         title={
-          way.value.way === 'none' && now.value - way.value.since > 3000
+          connection.value.transport === 'none' && now.value - connection.value.since > 3000
             ? 'Could not read alerts yet'
             : 'Reading alerts…'
         }
@@ -185,7 +185,7 @@ function Nothing() {
       <Empty title="No alert matches">
         <p>
           None of the {store().size.toLocaleString('en')} loaded alerts matches the filter.{' '}
-          <button type="button" class="link" onClick={() => look(EVERYTHING)}>
+          <button type="button" class="link" onClick={() => changeFilter(EVERYTHING)}>
             Show all
           </button>
         </p>
@@ -200,17 +200,17 @@ function Nothing() {
   );
 }
 
-function Foot() {
-  const held = store();
+function Footer() {
+  const loaded = store();
   const shown = rows.value.length;
   const parts = [
-    `${shown.toLocaleString('en')} ${shown === 1 ? 'line' : 'lines'} of ${held.size.toLocaleString('en')} alerts`,
+    `${shown.toLocaleString('en')} ${shown === 1 ? 'row' : 'rows'} of ${loaded.size.toLocaleString('en')} alerts`,
   ];
-  if (held.full)
+  if (loaded.full)
     parts.push(
       `${MAX_ALERTS.toLocaleString('en')} is the limit of this page; tocsin tail shows older alerts`,
     );
-  else if (loading.value && way.value.way !== 'none') parts.push('loading older alerts');
+  else if (loading.value && connection.value.transport !== 'none') parts.push('loading older alerts');
   return (
     <footer class="foot">
       <span>{parts.join(' · ')}</span>

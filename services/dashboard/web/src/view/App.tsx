@@ -1,6 +1,6 @@
 import { useEffect } from 'preact/hooks';
 
-import { anew, locked, opened, outdated, said, store, toast, type View, view } from '../state/app.ts';
+import { announcement, locked, opened, outdated, recreated, store, toast, type View, view } from '../state/app.ts';
 import { Alerts } from './Alerts.tsx';
 import { Charts } from './Charts.tsx';
 import { CI } from './CI.tsx';
@@ -8,15 +8,15 @@ import { Dialogs } from './Dialogs.tsx';
 import { Drawer } from './Drawer.tsx';
 import { Header, NAMES } from './Header.tsx';
 import { Notices } from './Notices.tsx';
-import { Quiet } from './Quiet.tsx';
 import { Services } from './Services.tsx';
 import { SignIn } from './SignIn.tsx';
+import { Silences } from './Silences.tsx';
 
 const VIEW_OF: Record<View, () => preact.JSX.Element> = {
   alerts: Alerts,
   ci: CI,
   charts: Charts,
-  quiet: Quiet,
+  silences: Silences,
   notices: Notices,
   services: Services,
 };
@@ -36,16 +36,16 @@ export function App() {
       <Header />
       {outdated.value && (
         <p class="banner" role="status">
-          The dashboard is of another version now than this page.
+          The dashboard now runs another version than this page.
           <button type="button" class="link" onClick={() => location.reload()}>
-            Load it anew
+            Reload
           </button>
         </p>
       )}
-      {anew.value && (
+      {recreated.value && (
         <p class="banner" role="status">
-          The bus came back with a new store: what it held before is gone from it, and from this page.
-          <button type="button" class="quiet-button" onClick={() => (anew.value = false)}>
+          The bus was restarted with a new store. Its earlier alerts are gone, and this page no longer shows them.
+          <button type="button" class="plain-button" onClick={() => (recreated.value = false)}>
             Dismiss
           </button>
         </p>
@@ -57,8 +57,8 @@ export function App() {
         {alert !== undefined && <Drawer key={alert.id} alert={alert} />}
       </div>
       <Dialogs />
-      <p class="unseen" role="status" aria-live="polite">
-        {said.value}
+      <p class="visually-hidden" role="status" aria-live="polite">
+        {announcement.value}
       </p>
       <div class="toasts" role="status" aria-live="polite">
         {toast.value !== undefined && <p class={toast.value.bad ? 'toast bad' : 'toast'}>{toast.value.text}</p>}

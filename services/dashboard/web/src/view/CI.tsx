@@ -19,24 +19,24 @@ export function CI() {
   return (
     <Scroll>
       {ci.value.map((ref) => (
-        <RefPanel key={ref.ref} of={ref} />
+        <RefPanel key={ref.ref} group={ref} />
       ))}
     </Scroll>
   );
 }
 
-function RefPanel({ of }: { of: Ref }) {
-  const good = of.pipelines.length - of.broken;
+function RefPanel({ group }: { group: Ref }) {
+  const passed = group.pipelines.length - group.failed;
   return (
-    <section class="panel ref" aria-label={`Ref ${oneLine(of.ref) || 'none'}`}>
+    <section class="panel ref" aria-label={`Ref ${oneLine(group.ref) || 'none'}`}>
       <div class="panel-head">
         <h2 class="code">
-          <Name of={of.ref} empty="(no ref)" />
+          <Name text={group.ref} empty="(no ref)" />
         </h2>
         <p class="muted">
-          {of.broken > 0 && <span class="bad-text">{of.broken} failed</span>}
-          {of.broken > 0 && good > 0 && ', '}
-          {good > 0 && `${good} passed`} · <Age time={of.time} />
+          {group.failed > 0 && <span class="bad-text">{group.failed} failed</span>}
+          {group.failed > 0 && passed > 0 && ', '}
+          {passed > 0 && `${passed} passed`} · <Age time={group.time} />
         </p>
       </div>
       <div class="table-wrap">
@@ -57,8 +57,8 @@ function RefPanel({ of }: { of: Ref }) {
             </tr>
           </thead>
           <tbody>
-            {of.pipelines.map((p) => (
-              <PipelineRow key={`${p.source} ${p.name}`} of={p} />
+            {group.pipelines.map((p) => (
+              <PipelineRow key={`${p.source} ${p.name}`} pipeline={p} />
             ))}
           </tbody>
         </table>
@@ -67,18 +67,18 @@ function RefPanel({ of }: { of: Ref }) {
   );
 }
 
-function PipelineRow({ of }: { of: Pipeline }) {
-  const r = of.latest;
+function PipelineRow({ pipeline }: { pipeline: Pipeline }) {
+  const r = pipeline.latest;
   return (
     <tr class={r.status === 'success' ? '' : 'broken'}>
       <td data-label="Status">
-        <Status of={r.status} />
+        <Status status={r.status} />
       </td>
       <th scope="row">
         <button type="button" class="link strong" onClick={() => (opened.value = r.alert.id)}>
-          <Name of={of.name} empty="(unnamed)" />
+          <Name text={pipeline.name} empty="(unnamed)" />
         </button>
-        <span class="muted source">{of.source}</span>
+        <span class="muted source">{pipeline.source}</span>
       </th>
       <td class="code" data-label="Commit">
         <bdi title={r.commit}>{r.commit.slice(0, 9)}</bdi>
@@ -100,38 +100,38 @@ function PipelineRow({ of }: { of: Pipeline }) {
       <td class="right" data-label="Age">
         <Age time={r.alert.time} />
       </td>
-      <td class="before">
-        {[...of.before].reverse().map((b) => (
-          <Earlier key={b.alert.id} of={b} />
+      <td class="previous">
+        {[...pipeline.previous].reverse().map((b) => (
+          <Earlier key={b.alert.id} result={b} />
         ))}
       </td>
     </tr>
   );
 }
 
-function Earlier({ of }: { of: Result }) {
+function Earlier({ result }: { result: Result }) {
   return (
     <button
       type="button"
-      class={`pip ${of.status}`}
-      title={`${of.status}, ${of.commit.slice(0, 9)}, ${full(of.alert.time)}`}
-      aria-label={`${of.status}, ${full(of.alert.time)}`}
-      onClick={() => (opened.value = of.alert.id)}
+      class={`pip ${result.status}`}
+      title={`${result.status}, ${result.commit.slice(0, 9)}, ${full(result.alert.time)}`}
+      aria-label={`${result.status}, ${full(result.alert.time)}`}
+      onClick={() => (opened.value = result.alert.id)}
     >
-      {SIGNS[of.status] ?? '?'}
+      {SIGNS[result.status] ?? '?'}
     </button>
   );
 }
 
 const SIGNS: Record<string, string> = { success: '✓', failure: '✕', error: '!' };
 
-function Status({ of }: { of: string }) {
+function Status({ status }: { status: string }) {
   return (
-    <span class={`status ${of}`}>
+    <span class={`status ${status}`}>
       <span class="sign" aria-hidden="true">
-        {SIGNS[of] ?? '?'}
+        {SIGNS[status] ?? '?'}
       </span>
-      {of === 'success' ? 'passed' : of === 'failure' ? 'failed' : of}
+      {status === 'success' ? 'passed' : status === 'failure' ? 'failed' : status}
     </span>
   );
 }

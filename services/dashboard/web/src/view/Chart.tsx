@@ -9,16 +9,16 @@ export type Colours = (name: string) => string;
 
 interface Props {
   readonly data: uPlot.AlignedData;
-  /** Options without width and height; called again when the colours or the plan change. */
+  /** Options without width and height; called again when the colours or the optionsKey change. */
   readonly options: (colour: Colours, plot: typeof uPlot) => Omit<uPlot.Options, 'width' | 'height'>;
   /** Changes when the options do. */
-  readonly plan: string;
+  readonly optionsKey: string;
   readonly height: number;
   /** The description of the chart for screen readers. */
   readonly label: string;
 }
 
-export function Chart({ data, options, plan, label, height }: Props) {
+export function Chart({ data, options, optionsKey, label, height }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot | undefined>(undefined);
   const newest = useRef({ data, options });
@@ -28,30 +28,30 @@ export function Chart({ data, options, plan, label, height }: Props) {
   useEffect(() => {
     const element = box.current;
     if (element === null) return;
-    let gone = false;
+    let unmounted = false;
     let resize: ResizeObserver | undefined;
     void import('uplot').then(({ default: Plot }) => {
-      if (gone) return;
+      if (unmounted) return;
       const width = () => Math.max(200, element.clientWidth);
-      const made = new Plot(
+      const created = new Plot(
         { ...newest.current.options(colours(element), Plot), width: width(), height },
         newest.current.data,
         element,
       );
-      chart.current = made;
+      chart.current = created;
       resize = new ResizeObserver(() => {
-        if (made.width !== width()) made.setSize({ width: width(), height });
+        if (created.width !== width()) created.setSize({ width: width(), height });
       });
       resize.observe(element);
     });
     return () => {
-      gone = true;
+      unmounted = true;
       resize?.disconnect();
       chart.current?.destroy();
       chart.current = undefined;
     };
     // The style sheet of the theme has the colours.
-  }, [plan, height, dark]);
+  }, [optionsKey, height, dark]);
 
   useEffect(() => {
     chart.current?.setData(data);

@@ -6,7 +6,7 @@ import { type Curve, curves, measured, type Page } from '../core/vitals.ts';
 import { opened, store, version, vitals } from '../state/app.ts';
 import { Empty, Name, Problem, Scroll, SeverityName } from './bits.tsx';
 import { Chart, type Colours } from './Chart.tsx';
-import { hours, RateChart } from './RateChart.tsx';
+import { formatHours, RateChart } from './RateChart.tsx';
 
 export function Charts() {
   return (
@@ -17,14 +17,14 @@ export function Charts() {
   );
 }
 
-const name = (p: Page) => `${p.app}\n${p.page}`;
+const pageKey = (p: Page) => `${p.app}\n${p.page}`;
 
 function Vitals() {
   const { value, error } = vitals.now.value;
-  const [chosen, choose] = useState('');
+  const [chosen, setChosen] = useState('');
   useEffect(() => vitals.watch(), []);
   const pages = value?.pages ?? [];
-  const page = pages.find((p) => name(p) === chosen) ?? pages[0];
+  const page = pages.find((p) => pageKey(p) === chosen) ?? pages[0];
   const changed = version.value;
   const shown = useMemo(() => (page === undefined ? [] : curves(page, store().all)), [page, changed]);
   return (
@@ -34,9 +34,9 @@ function Vitals() {
         {pages.length > 0 && (
           <label class="field-inline">
             Page
-            <select value={page === undefined ? '' : name(page)} onChange={(e) => choose(e.currentTarget.value)}>
+            <select value={page === undefined ? '' : pageKey(page)} onChange={(e) => setChosen(e.currentTarget.value)}>
               {pages.map((p) => (
-                <option key={name(p)} value={name(p)}>
+                <option key={pageKey(p)} value={pageKey(p)}>
                   {`${p.app} ${p.page || '/'}`}
                 </option>
               ))}
@@ -44,7 +44,7 @@ function Vitals() {
           </label>
         )}
       </div>
-      <Problem of="Web vitals" why={error || (value?.lacks ?? '')} />
+      <Problem what="Web vitals" why={error || (value?.incomplete ?? '')} />
       {page === undefined && error === '' && (
         <Empty title={value === undefined ? 'Loading web vitals…' : 'No page loads yet'}>
           {value !== undefined && <p>Pages with the script tocsin.js send them, as do events of kind vitals.</p>}
@@ -63,7 +63,7 @@ function VitalChart({ curve }: { curve: Curve }) {
   const [table, setTable] = useState(false);
   const { vital, at, values, baseline, loads, marks } = curve;
   const latest = values.at(-1) as number;
-  const usual =
+  const baselineText =
     baseline === undefined
       ? 'no baseline yet'
       : `baseline ${measured(baseline, vital)} (${loads} ${loads === 1 ? 'load' : 'loads'})`;
@@ -73,13 +73,13 @@ function VitalChart({ curve }: { curve: Curve }) {
   );
   const alerts = marks.length === 0 ? '' : `, ${marks.length} ${marks.length === 1 ? 'alert' : 'alerts'}`;
   return (
-    <section class="vital" aria-label={`${vital.name}, ${vital.says}`}>
+    <section class="vital" aria-label={`${vital.name}, ${vital.description}`}>
       <div class="vital-head">
         <h3>
-          {vital.name} <span class="says">{vital.says}</span>
+          {vital.name} <span class="description">{vital.description}</span>
         </h3>
         <p class="readout">
-          <strong>{measured(latest, vital)}</strong> <span class="muted">{usual}</span>
+          <strong>{measured(latest, vital)}</strong> <span class="muted">{baselineText}</span>
         </p>
         <button type="button" class="toggle" aria-pressed={table} onClick={() => setTable(!table)}>
           Table
@@ -88,14 +88,14 @@ function VitalChart({ curve }: { curve: Curve }) {
       <Chart
         data={data}
         height={150}
-        plan={`${vital.key} ${marks.map((m) => m.alert.id).join()} ${baseline}`}
-        label={`${vital.name}: ${values.length} loads, the last ${measured(latest, vital)}, ${usual}${alerts}. The button Table shows the numbers.`}
-        options={(colour) => lines(colour, curve)}
+        optionsKey={`${vital.key} ${marks.map((m) => m.alert.id).join()} ${baseline}`}
+        label={`${vital.name}: ${values.length} loads, the last ${measured(latest, vital)}, ${baselineText}${alerts}. The button Table shows the numbers.`}
+        options={(colour) => lineOptions(colour, curve)}
       />
       {table && (
         <div class="table-box" tabIndex={0} role="region" aria-label={`${vital.name} as a table`}>
           <table>
-            <caption class="unseen">Loads and alerts, newest first</caption>
+            <caption class="visually-hidden">Loads and alerts, newest first</caption>
             <thead>
               <tr>
                 <th scope="col">Time</th>
@@ -106,14 +106,14 @@ function VitalChart({ curve }: { curve: Curve }) {
               </tr>
             </thead>
             <tbody>
-              {lined(curve).map((line, i) => (
+              {tableRows(curve).map((line, i) => (
                 <tr key={i}>
                   <th scope="row">{full(line.time)}</th>
                   <td class="right">{line.value === undefined ? '' : measured(line.value, vital)}</td>
                   <td>
                     {line.mark !== undefined && (
                       <button type="button" class="link" onClick={() => (opened.value = line.mark?.alert.id ?? '')}>
-                        <SeverityName of={line.mark.alert.severity} /> <Name of={line.mark.alert.title} />
+                        <SeverityName severity={line.mark.alert.severity} /> <Name text={line.mark.alert.title} />
                       </button>
                     )}
                   </td>
@@ -128,7 +128,7 @@ function VitalChart({ curve }: { curve: Curve }) {
 }
 
 /** Loads and alerts in one list, newest first. */
-function lined(curve: Curve) {
+function tableRows(curve: Curve) {
   const all = [
     ...curve.times.map((time, i) => ({ time, value: curve.values[i], mark: undefined })),
     ...curve.marks.map((mark) => ({ time: mark.time, value: undefined, mark })),
@@ -136,7 +136,7 @@ function lined(curve: Curve) {
   return all.sort((a, b) => b.time - a.time);
 }
 
-function lines(colour: Colours, curve: Curve): Omit<uPlot.Options, 'width' | 'height'> {
+function lineOptions(colour: Colours, curve: Curve): Omit<uPlot.Options, 'width' | 'height'> {
   const { vital } = curve;
   return {
     legend: { show: false },
@@ -154,7 +154,7 @@ function lines(colour: Colours, curve: Curve): Omit<uPlot.Options, 'width' | 'he
         size: 20,
         gap: 2,
         font: '11px system-ui',
-        values: hours,
+        values: formatHours,
         space: 70,
       },
       {

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
 import { CATEGORIES } from '../core/alert.ts';
-import { act, api, quiet } from '../state/app.ts';
+import { api, runAction, suppressions } from '../state/app.ts';
 import { type Dialog, dialog } from '../state/dialogs.ts';
 import { KEYS } from '../state/keys.ts';
 import { set, settings } from '../state/settings.ts';
@@ -14,9 +14,9 @@ export function Dialogs() {
     case 'help':
       return <Help />;
     case 'token':
-      return <Token of={open} />;
+      return <Token request={open} />;
     case 'silence':
-      return <SilenceForm of={open} />;
+      return <SilenceForm request={open} />;
     default:
       return null;
   }
@@ -54,7 +54,7 @@ function Modal({ title, children }: { title: string; children: ComponentChildren
       <div class="dialog-box">
         <div class="dialog-head">
           <h2 id="dialog-title">{title}</h2>
-          <button type="button" class="quiet-button icon close" aria-label="Close" onClick={close}>
+          <button type="button" class="plain-button icon close" aria-label="Close" onClick={close}>
             ✕
           </button>
         </div>
@@ -97,7 +97,7 @@ function Help() {
   );
 }
 
-function Token({ of }: { of: Extract<Dialog, { type: 'token' }> }) {
+function Token({ request }: { request: Extract<Dialog, { type: 'token' }> }) {
   const input = useRef<HTMLInputElement>(null);
   return (
     <Modal title="Token">
@@ -105,11 +105,11 @@ function Token({ of }: { of: Extract<Dialog, { type: 'token' }> }) {
         method="dialog"
         onSubmit={(e) => {
           e.preventDefault();
-          of.done(input.current?.value.trim() || undefined);
+          request.done(input.current?.value.trim() || undefined);
         }}
       >
         <p>
-          {of.wrong ? 'The token is not valid. ' : ''}Changes need the token that tocsin was started with (
+          {request.wrong ? 'The token is not valid. ' : ''}Changes need the token that tocsin was started with (
           <code>TOCSIN_TOKEN</code>). You are signed in with it for 12 hours.
         </p>
         <label class="field">
@@ -117,7 +117,7 @@ function Token({ of }: { of: Extract<Dialog, { type: 'token' }> }) {
           <input ref={input} type="password" required autocomplete="current-password" />
         </label>
         <div class="dialog-actions">
-          <button type="button" class="quiet-button" onClick={close}>
+          <button type="button" class="plain-button" onClick={close}>
             Cancel
           </button>
           <button type="submit" class="primary">
@@ -138,8 +138,8 @@ const MINUTES: readonly (readonly [minutes: number, name: string])[] = [
   [1440, '24 h'],
 ];
 
-function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
-  const { about } = of;
+function SilenceForm({ request }: { request: Extract<Dialog, { type: 'silence' }> }) {
+  const { about } = request;
   const [scope, setScope] = useState<Scope>(about?.key === '' ? 'app' : 'key');
   const [busy, setBusy] = useState(false);
   const submit = async (event: SubmitEvent) => {
@@ -157,12 +157,12 @@ function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
       if (scope === 'category' || scope === 'app-category') what.category = about.category;
     }
     setBusy(true);
-    const done = await act('Silenced: agents do not receive matching alerts.', async () => {
+    const done = await runAction('Silenced: agents do not receive matching alerts.', async () => {
       await api.change('POST', 'api/silences', what);
-      await quiet.refresh();
+      await suppressions.refresh();
     });
     setBusy(false);
-    if (done && dialog.peek() === of) close();
+    if (done && dialog.peek() === request) close();
   };
   return (
     <Modal title="Silence">
@@ -198,7 +198,7 @@ function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
               <span>
                 Only this alert{' '}
                 <span class="code muted">
-                  <Name of={about.key} />
+                  <Name text={about.key} />
                 </span>
               </span>
             </label>
@@ -210,13 +210,13 @@ function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
                 onChange={() => setScope('app-category')}
               />
               <span>
-                All {categoryName(about.category)} in <Name of={about.app} />
+                All {categoryName(about.category)} in <Name text={about.app} />
               </span>
             </label>
             <label class="check">
               <input type="radio" name="scope" checked={scope === 'app'} onChange={() => setScope('app')} />
               <span>
-                Everything in <Name of={about.app} />
+                Everything in <Name text={about.app} />
               </span>
             </label>
             <label class="check">
@@ -238,7 +238,7 @@ function SilenceForm({ of }: { of: Extract<Dialog, { type: 'silence' }> }) {
           <input name="reason" maxLength={200} placeholder="deploy" autocomplete="off" />
         </label>
         <div class="dialog-actions">
-          <button type="button" class="quiet-button" onClick={close}>
+          <button type="button" class="plain-button" onClick={close}>
             Cancel
           </button>
           <button type="submit" class="primary" disabled={busy}>

@@ -5,45 +5,45 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 
 import type { Alert } from '../core/alert.ts';
 import { result } from '../core/ci.ts';
-import { AFTER, type AllAround, BEFORE, MAX_AROUND, readAround } from '../core/events.ts';
-import { hushed, lasting, NOTHING_QUIET } from '../core/quiet.ts';
+import { AFTER, BEFORE, MAX_NEARBY, type NearbyEvents, readNearbyEvents } from '../core/nearby.ts';
+import { active, NO_SUPPRESSIONS, suppressedBy } from '../core/suppression.ts';
 import { cut, link, oneLine, visible } from '../core/text.ts';
 import { full, offset } from '../core/time.ts';
-import { acknowledge, act, api, askSilence, lead, now, opened, quiet, session, store } from '../state/app.ts';
-import { type Loaded, words } from '../state/loaded.ts';
+import { acknowledge, api, focusDrawer, now, opened, openSilenceDialog, runAction, session, store, suppressions } from '../state/app.ts';
+import { errorText, type Loaded } from '../state/polled.ts';
 import { Age, categoryName, Name, Problem, SeverityName, Shape, Tag } from './bits.tsx';
 
-/** The maximum number of earlier alerts of the same key. */
-const MAX_EARLIER = 20;
+/** The maximum number of related alerts. */
+const MAX_RELATED = 20;
 
 export function Drawer({ alert }: { alert: Alert }) {
   const title = useRef<HTMLHeadingElement>(null);
-  const came = useRef<Element | null>(null);
+  const previousFocus = useRef<Element | null>(null);
   useEffect(() => {
-    came.current = document.activeElement;
-    const inList = came.current instanceof HTMLElement && came.current.matches('[role=row]');
-    if (!inList || lead.now || covers()) title.current?.focus();
+    previousFocus.current = document.activeElement;
+    const inList = previousFocus.current instanceof HTMLElement && previousFocus.current.matches('[role=row]');
+    if (!inList || focusDrawer.now || covers()) title.current?.focus();
     return () => {
-      const row = document.querySelector<HTMLElement>(`.rows [data-id="${CSS.escape(alert.id)}"]`) ?? came.current;
+      const row = document.querySelector<HTMLElement>(`.rows [data-id="${CSS.escape(alert.id)}"]`) ?? previousFocus.current;
       if (document.activeElement === document.body && row instanceof HTMLElement) row.focus();
     };
   }, []);
-  const held = store();
-  const ending = held.ending(alert);
-  const revision = held.revision(alert);
-  const why = hushed(quiet.now.value.value ?? NOTHING_QUIET, alert, now.value);
+  const alerts = store();
+  const resolution = alerts.resolution(alert);
+  const revision = alerts.revision(alert);
+  const suppressor = suppressedBy(suppressions.now.value.value ?? NO_SUPPRESSIONS, alert, now.value);
   const url = link(alert.url);
   return (
     <aside class="drawer" aria-label="Alert">
       <div class="drawer-head">
-        <SeverityName of={alert.severity} />
+        <SeverityName severity={alert.severity} />
         <span class="muted">{categoryName(alert.category)}</span>
         <span class="muted">
           <Age time={alert.time} />
         </span>
         <button
           type="button"
-          class="quiet-button icon close"
+          class="plain-button icon close"
           aria-label="Close"
           title="Close (Esc)"
           onClick={() => (opened.value = '')}
@@ -56,15 +56,15 @@ export function Drawer({ alert }: { alert: Alert }) {
           <bdi>{alert.title}</bdi>
         </h2>
         <p class="marks">
-          {ending !== undefined && (
+          {resolution !== undefined && (
             <Tag kind="good">
-              resolved <Age time={ending.time} /> ago
+              resolved <Age time={resolution.time} /> ago
             </Tag>
           )}
-          {why !== undefined && 'silence' in why && (
-            <Tag>silenced{why.silence.reason === '' ? '' : `: ${why.silence.reason}`}</Tag>
+          {suppressor !== undefined && 'silence' in suppressor && (
+            <Tag>silenced{suppressor.silence.reason === '' ? '' : `: ${suppressor.silence.reason}`}</Tag>
           )}
-          {why !== undefined && 'ack' in why && <Tag>acknowledged by {why.ack.by}</Tag>}
+          {suppressor !== undefined && 'ack' in suppressor && <Tag>acknowledged by {suppressor.ack.by}</Tag>}
           {revision !== undefined && (
             <button type="button" class="link" onClick={() => (opened.value = revision.id)}>
               Replaced by a newer revision
@@ -82,7 +82,7 @@ export function Drawer({ alert }: { alert: Alert }) {
             {full(alert.time)} <span class="muted">.{String(alert.time % 1000).padStart(3, '0')}</span>
           </Fact>
           <Fact name="App">
-            <Name of={alert.app} />
+            <Name text={alert.app} />
           </Fact>
           {alert.url !== '' && (
             <Fact name="URL">
@@ -99,12 +99,12 @@ export function Drawer({ alert }: { alert: Alert }) {
           <Fact name="Source">{alert.source}</Fact>
           <Fact name="Key">
             <span class="code">
-              <Name of={alert.key} />
+              <Name text={alert.key} />
             </span>
           </Fact>
           <Fact name="Id">
             <span class="code">
-              <Name of={alert.id} />
+              <Name text={alert.id} />
             </span>
           </Fact>
         </dl>
@@ -132,47 +132,47 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 }
 
 function Actions({ alert }: { alert: Alert }) {
-  const q = quiet.now.value.value ?? NOTHING_QUIET;
-  const acked = lasting(q.acks, now.value).find((k) => k.alert === alert.id);
-  const missing = session.value !== undefined && !session.value.desk;
+  const { acks } = suppressions.now.value.value ?? NO_SUPPRESSIONS;
+  const acked = active(acks, now.value).find((k) => k.alert === alert.id);
+  const disabled = session.value !== undefined && !session.value.canAct;
   return (
     <div class="actions">
       {acked === undefined ? (
-        <button type="button" disabled={missing} title="Acknowledge (a)" onClick={() => void acknowledge(alert)}>
+        <button type="button" disabled={disabled} title="Acknowledge (a)" onClick={() => void acknowledge(alert)}>
           Acknowledge
         </button>
       ) : (
         <button
           type="button"
           onClick={() =>
-            void act('Unacknowledged.', async () => {
+            void runAction('Unacknowledged.', async () => {
               await api.change('DELETE', `api/acks/${encodeURIComponent(alert.id)}`);
-              await quiet.refresh();
+              await suppressions.refresh();
             })
           }
         >
           Unacknowledge
         </button>
       )}
-      <button type="button" disabled={missing} title="Silence (s)" onClick={() => askSilence(alert)}>
+      <button type="button" disabled={disabled} title="Silence (s)" onClick={() => openSilenceDialog(alert)}>
         Silence…
       </button>
       <button
         type="button"
-        class="quiet-button"
-        onClick={() => void act('Copied.', () => navigator.clipboard.writeText(asJSON(alert)))}
+        class="plain-button"
+        onClick={() => void runAction('Copied.', () => navigator.clipboard.writeText(asJSON(alert)))}
       >
         Copy JSON
       </button>
-      {missing && <p class="muted">{session.value?.deskReason}</p>}
+      {disabled && <p class="muted">{session.value?.cannotActReason}</p>}
     </div>
   );
 }
 
 function asJSON(alert: Alert): string {
-  const { seq: _, time, key, correlation, ends, ...rest } = alert;
+  const { seq: _, time, key, correlation, resolves, ...rest } = alert;
   return JSON.stringify(
-    { ...rest, timestamp: new Date(time).toISOString(), dedup_key: key, correlation_id: correlation, ends },
+    { ...rest, timestamp: new Date(time).toISOString(), dedup_key: key, correlation_id: correlation, resolves },
     null,
     2,
   );
@@ -216,33 +216,33 @@ function Context({ alert }: { alert: Alert }) {
 }
 
 function EventsAround({ alert }: { alert: Alert }) {
-  const [loaded, setLoaded] = useState<Loaded<AllAround>>({ value: undefined, error: '' });
+  const [loaded, setLoaded] = useState<Loaded<NearbyEvents>>({ value: undefined, error: '' });
   const [turn, setTurn] = useState(0);
   useEffect(() => {
-    let gone = false;
+    let closed = false;
     const query = new URLSearchParams({
       app: alert.app,
       since: new Date(alert.time - BEFORE).toISOString(),
       until: new Date(alert.time + AFTER).toISOString(),
-      limit: String(MAX_AROUND),
+      limit: String(MAX_NEARBY),
     });
     api
       .get(`api/events?${query}`)
-      .then((v) => ({ value: readAround(v), error: '' }))
-      .catch((error: unknown) => ({ value: undefined, error: words(error) }))
+      .then((v) => ({ value: readNearbyEvents(v), error: '' }))
+      .catch((error: unknown) => ({ value: undefined, error: errorText(error) }))
       .then((next) => {
-        if (!gone) setLoaded(next);
+        if (!closed) setLoaded(next);
       });
     return () => {
-      gone = true;
+      closed = true;
     };
   }, [turn]);
   const { value, error } = loaded;
   const events = value?.events;
   return (
-    <section aria-label="Events around it">
+    <section aria-label="Events around this alert">
       <h3>
-        Events around it{' '}
+        Events around this alert{' '}
         <span class="muted">
           {BEFORE / 1000} s before, {AFTER / 1000} s after
         </span>
@@ -250,7 +250,7 @@ function EventsAround({ alert }: { alert: Alert }) {
           Refresh
         </button>
       </h3>
-      <Problem of="Events" why={error || (value?.lacks ?? '')} />
+      <Problem what="Events" why={error || (value?.incomplete ?? '')} />
       {events === undefined && error === '' && <p class="muted">Loading…</p>}
       {events?.length === 0 && (
         <p class="muted">
@@ -267,12 +267,12 @@ function EventsAround({ alert }: { alert: Alert }) {
               </time>
               <span class="kind">{e.kind}</span>
               <span class="what">
-                {e.bad && <Shape of="error" />} <bdi>{e.says}</bdi>
-                {e.more !== '' && (
+                {e.bad && <Shape severity="error" />} <bdi>{e.summary}</bdi>
+                {e.details !== '' && (
                   <details>
                     <summary>more</summary>
                     <pre>
-                      <bdi>{e.more}</bdi>
+                      <bdi>{e.details}</bdi>
                     </pre>
                   </details>
                 )}
@@ -288,15 +288,15 @@ function EventsAround({ alert }: { alert: Alert }) {
 function Related({ alert }: { alert: Alert }) {
   const { all } = store();
   const others: Alert[] = [];
-  for (let i = all.length - 1; i >= 0 && others.length < MAX_EARLIER; i--) {
+  for (let i = all.length - 1; i >= 0 && others.length < MAX_RELATED; i--) {
     const other = all[i] as Alert;
     if (other.id === alert.id) continue;
-    const repeats = other.app === alert.app && other.key === alert.key && alert.key !== '';
-    const belongs =
+    const sameKey = other.app === alert.app && other.key === alert.key && alert.key !== '';
+    const related =
       (other.correlation !== '' && other.correlation === alert.correlation) ||
-      other.ends.includes(alert.id) ||
-      alert.ends.includes(other.id);
-    if (repeats || belongs) others.push(other);
+      other.resolves.includes(alert.id) ||
+      alert.resolves.includes(other.id);
+    if (sameKey || related) others.push(other);
   }
   if (others.length === 0) return null;
   return (
@@ -308,7 +308,7 @@ function Related({ alert }: { alert: Alert }) {
         {others.map((other) => (
           <li key={other.id}>
             <button type="button" class="link" onClick={() => (opened.value = other.id)}>
-              <SeverityName of={other.severity} />
+              <SeverityName severity={other.severity} />
               <span class="offset">{offset(other.time, alert.time)}</span>
               <bdi class="title">{other.title}</bdi>
               {other.count > 1 && <span class="number">{`\u00d7${other.count}`}</span>}

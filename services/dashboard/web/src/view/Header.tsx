@@ -1,6 +1,6 @@
 import { toQuery } from '../core/filter.ts';
 import { clock } from '../core/time.ts';
-import { ci, filter, now, services, session, signOut, unread, VIEWS, type View, view, way } from '../state/app.ts';
+import { ci, connection, filter, now, services, session, signOut, unread, type View, view, VIEWS } from '../state/app.ts';
 import { dialog } from '../state/dialogs.ts';
 import { set, settings, type Theme } from '../state/settings.ts';
 
@@ -8,7 +8,7 @@ export const NAMES: Record<View, string> = {
   alerts: 'Alerts',
   ci: 'CI',
   charts: 'Charts',
-  quiet: 'Silences & noise',
+  silences: 'Silences & noise',
   notices: 'Agent messages',
   services: 'Services',
 };
@@ -21,7 +21,7 @@ export function Header() {
         <ul>
           {VIEWS.map((v, i) => (
             <li key={v}>
-              <Tab of={v} digit={i + 1} />
+              <Tab tab={v} digit={i + 1} />
             </li>
           ))}
         </ul>
@@ -31,7 +31,7 @@ export function Header() {
         <ThemeSwitch />
         <button
           type="button"
-          class="quiet-button icon"
+          class="plain-button icon"
           aria-label="Help and keyboard shortcuts"
           title="Help and keyboard shortcuts (?)"
           onClick={() => (dialog.value = { type: 'help' })}
@@ -39,7 +39,7 @@ export function Header() {
           ?
         </button>
         {session.value?.signedIn && (
-          <button type="button" class="quiet-button" onClick={() => void signOut()}>
+          <button type="button" class="plain-button" onClick={() => void signOut()}>
             Sign out
           </button>
         )}
@@ -48,43 +48,43 @@ export function Header() {
   );
 }
 
-function Tab({ of, digit }: { of: View; digit: number }) {
+function Tab({ tab, digit }: { tab: View; digit: number }) {
   const query = toQuery(filter.value);
   return (
     <a
-      href={`#/${of}${query === '' ? '' : `?${query}`}`}
-      aria-current={view.value === of ? 'page' : undefined}
-      title={`${NAMES[of]} (${digit})`}
+      href={`#/${tab}${query === '' ? '' : `?${query}`}`}
+      aria-current={view.value === tab ? 'page' : undefined}
+      title={`${NAMES[tab]} (${digit})`}
     >
-      {NAMES[of]}
-      <Badge of={of} />
+      {NAMES[tab]}
+      <Badge tab={tab} />
     </a>
   );
 }
 
-function Badge({ of }: { of: View }) {
-  if (of === 'ci') {
-    const broken = ci.value.reduce((n, ref) => n + ref.broken, 0);
-    return broken > 0 ? <Count n={broken} says="failed" bad /> : null;
+function Badge({ tab }: { tab: View }) {
+  if (tab === 'ci') {
+    const failed = ci.value.reduce((n, ref) => n + ref.failed, 0);
+    return failed > 0 ? <Count n={failed} label="failed" bad /> : null;
   }
-  if (of === 'notices') return unread.value > 0 ? <Count n={unread.value} says="new" /> : null;
-  if (of === 'services') {
+  if (tab === 'notices') return unread.value > 0 ? <Count n={unread.value} label="new" /> : null;
+  if (tab === 'services') {
     const unhealthy = (services.now.value.value ?? []).filter((s) => !s.ok).length;
-    return unhealthy > 0 ? <Count n={unhealthy} says="unhealthy" bad /> : null;
+    return unhealthy > 0 ? <Count n={unhealthy} label="unhealthy" bad /> : null;
   }
   return null;
 }
 
-function Count({ n, says, bad = false }: { n: number; says: string; bad?: boolean }) {
+function Count({ n, label, bad = false }: { n: number; label: string; bad?: boolean }) {
   return (
     <span class={bad ? 'badge bad' : 'badge'}>
       {n}
-      <span class="unseen"> {says}</span>
+      <span class="visually-hidden"> {label}</span>
     </span>
   );
 }
 
-const WAYS = {
+const TRANSPORTS = {
   websocket: { short: 'Live', long: 'Live, over the NATS websocket' },
   events: {
     short: 'Live',
@@ -93,13 +93,13 @@ const WAYS = {
 } as const;
 
 function Live() {
-  const { way: on, since } = way.value;
-  if (on !== 'none') {
+  const { transport, since } = connection.value;
+  if (transport !== 'none') {
     return (
-      <span class="live on" title={WAYS[on].long}>
+      <span class="live on" title={TRANSPORTS[transport].long}>
         <span class="dot" aria-hidden="true" />
-        {WAYS[on].short}
-        <span class="via">{on === 'websocket' ? 'websocket' : 'event stream'}</span>
+        {TRANSPORTS[transport].short}
+        <span class="via">{transport === 'websocket' ? 'websocket' : 'event stream'}</span>
       </span>
     );
   }
@@ -120,7 +120,7 @@ function ThemeSwitch() {
   const { theme } = settings.value;
   return (
     <label class="theme">
-      <span class="unseen">Theme</span>
+      <span class="visually-hidden">Theme</span>
       <select value={theme} onChange={(e) => set({ theme: e.currentTarget.value as Theme })}>
         {THEMES.map((t) => (
           <option key={t} value={t}>

@@ -12,18 +12,18 @@ import { useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks';
 
 import type { Row } from '../core/rows.ts';
 import { find, open, opened } from '../state/app.ts';
-import { target } from '../state/keys.ts';
+import { focusedAlert } from '../state/keys.ts';
 import { Age, categoryName, Name, SeverityName, Tag } from './bits.tsx';
 
 /** The heights of a row, in px, as in the style sheet. */
-const LINE = 28;
-const NARROW_LINE = 54;
+const ROW_HEIGHT = 28;
+const NARROW_ROW_HEIGHT = 54;
 const narrow = matchMedia('(max-width: 760px)');
 
 export function List({ rows }: { rows: readonly Row[] }) {
   const scroller = useRef<HTMLDivElement>(null);
   const [, redraw] = useReducer((n: number) => n + 1, 0);
-  const height = useHeight();
+  const height = useRowHeight();
   const [active, setActive] = useState('');
   /** The index of the active row; -1 if it is gone. */
   let at = rows.findIndex((row) => row.key === active);
@@ -57,12 +57,12 @@ export function List({ rows }: { rows: readonly Row[] }) {
   // The visible rows stay in place when rows are added above them.
   useLayoutEffect(() => {
     const list = scroller.current;
-    const was = before.current.rows;
+    const previous = before.current.rows;
     before.current.rows = rows;
-    if (list === null || was === rows || list.scrollTop < height) return;
+    if (list === null || previous === rows || list.scrollTop < height) return;
     const first = Math.floor(list.scrollTop / height);
-    for (let i = first; i < Math.min(first + 20, was.length); i++) {
-      const key = (was[i] as Row).key;
+    for (let i = first; i < Math.min(first + 20, previous.length); i++) {
+      const key = (previous[i] as Row).key;
       const moved = rows.findIndex((row) => row.key === key);
       if (moved < 0) continue;
       if (moved !== i) list.scrollTop += (moved - i) * height;
@@ -139,7 +139,7 @@ export function List({ rows }: { rows: readonly Row[] }) {
             const row = rows[item.index];
             if (row === undefined) return null;
             return (
-              <Line
+              <ListRow
                 key={row.key}
                 row={row}
                 index={item.index}
@@ -156,22 +156,22 @@ export function List({ rows }: { rows: readonly Row[] }) {
   );
 }
 
-function useHeight(): number {
-  const [is, setIs] = useState(narrow.matches);
+function useRowHeight(): number {
+  const [isNarrow, setIsNarrow] = useState(narrow.matches);
   useLayoutEffect(() => {
-    const change = () => setIs(narrow.matches);
+    const change = () => setIsNarrow(narrow.matches);
     narrow.addEventListener('change', change);
     return () => narrow.removeEventListener('change', change);
   }, []);
-  return is ? NARROW_LINE : LINE;
+  return isNarrow ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
 }
 
-/** The part of the detail that the title does not have. */
-function more({ title, detail }: Row['alert']): string {
+/** Returns the detail without the title that it may begin with. */
+function restOfDetail({ title, detail }: Row['alert']): string {
   return (detail.startsWith(title) ? detail.slice(title.length) : detail).slice(0, 200);
 }
 
-interface LineProps {
+interface ListRowProps {
   readonly row: Row;
   readonly index: number;
   readonly top: number;
@@ -180,7 +180,7 @@ interface LineProps {
   readonly onFocus: (key: string) => void;
 }
 
-const Line = memo(function Line({ row, index, top, active, open: isOpen, onFocus }: LineProps) {
+const ListRow = memo(function ListRow({ row, index, top, active, open: isOpen, onFocus }: ListRowProps) {
   const { alert } = row;
   return (
     <div
@@ -196,12 +196,12 @@ const Line = memo(function Line({ row, index, top, active, open: isOpen, onFocus
         open(alert.id, false);
       }}
       onFocus={() => {
-        target.id = alert.id;
+        focusedAlert.id = alert.id;
         onFocus(row.key);
       }}
     >
       <span role="gridcell" class="c-severity">
-        <SeverityName of={alert.severity} />
+        <SeverityName severity={alert.severity} />
       </span>
       <span role="gridcell" class="c-age right">
         <Age time={alert.time} />
@@ -210,14 +210,14 @@ const Line = memo(function Line({ row, index, top, active, open: isOpen, onFocus
         {categoryName(alert.category)}
       </span>
       <span role="gridcell" class="c-app">
-        <Name of={alert.app} />
+        <Name text={alert.app} />
       </span>
       <span role="gridcell" class="c-title">
-        <bdi class={`title${row.over || row.why !== undefined ? ' dim' : ''}${row.over ? ' over' : ''}`}>{alert.title}</bdi>
-        <bdi class="detail">{more(alert)}</bdi>
+        <bdi class={`title${row.resolved || row.suppressor !== undefined ? ' dim' : ''}${row.resolved ? ' resolved' : ''}`}>{alert.title}</bdi>
+        <bdi class="detail">{restOfDetail(alert)}</bdi>
         <span class="marks">
-          {row.over && <Tag kind="good">resolved</Tag>}
-          {row.why !== undefined && <Tag>{'silence' in row.why ? 'silenced' : 'acknowledged'}</Tag>}
+          {row.resolved && <Tag kind="good">resolved</Tag>}
+          {row.suppressor !== undefined && <Tag>{'silence' in row.suppressor ? 'silenced' : 'acknowledged'}</Tag>}
           {alert.revises !== '' && <Tag>revised</Tag>}
         </span>
       </span>
@@ -226,14 +226,14 @@ const Line = memo(function Line({ row, index, top, active, open: isOpen, onFocus
       </span>
     </div>
   );
-}, same);
+}, sameProps);
 
-function same(a: LineProps, b: LineProps): boolean {
+function sameProps(a: ListRowProps, b: ListRowProps): boolean {
   return (
     a.row.alert === b.row.alert &&
     a.row.count === b.row.count &&
-    a.row.over === b.row.over &&
-    (a.row.why === undefined) === (b.row.why === undefined) &&
+    a.row.resolved === b.row.resolved &&
+    (a.row.suppressor === undefined) === (b.row.suppressor === undefined) &&
     a.index === b.index &&
     a.top === b.top &&
     a.active === b.active &&

@@ -17,7 +17,7 @@ export function Notices() {
           </h2>
           {all.length >= MAX_NOTICES && <p class="muted">the newest {MAX_NOTICES}</p>}
         </div>
-        <Problem of="Agent messages" why={noticesError.value} />
+        <Problem what="Agent messages" why={noticesError.value} />
         {all.length === 0 && noticesError.value === '' && (
           <Empty title="No messages yet">
             <p>Agents post messages with the tool notify. They are kept for 7 days.</p>
@@ -27,7 +27,7 @@ export function Notices() {
           {all.map((n) => (
             <li key={`${n.seq} ${n.time} ${n.client}`} class={n.level}>
               <span class="notice-head">
-                <Shape of={LEVELS[n.level]} />
+                <Shape severity={LEVELS[n.level]} />
                 <b>{n.level}</b>
                 <bdi>{n.client}</bdi>
                 <bdi class="muted">{n.context}</bdi>

@@ -3,7 +3,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import type uPlot from 'uplot';
 import { matcher } from '../core/filter.ts';
-import { rate, SPANS, type Span } from '../core/rate.ts';
+import { rate, type Span, SPANS } from '../core/rate.ts';
 import { full } from '../core/time.ts';
 import { filter, now, store, version } from '../state/app.ts';
 import { set, settings } from '../state/settings.ts';
@@ -19,35 +19,35 @@ export function RateChart({ height, axes = false }: { height: number; axes?: boo
   const wanted = filter.value;
   const changed = version.value;
   const counted = useMemo(() => {
-    const held = store();
+    const alerts = store();
     const matches = matcher(wanted);
-    const shown = held.all.filter((a) => held.revision(a) === undefined && matches(a));
+    const shown = alerts.all.filter((a) => alerts.revision(a) === undefined && matches(a));
     return rate(shown, span, bucket * span.step);
   }, [span, bucket, wanted, changed]);
   const data = useMemo<uPlot.AlignedData>(() => {
     const [info, warning, error] = counted.counts;
-    const both = warning.map((n, i) => n + (error[i] as number));
-    return [counted.times.map((t) => t / 1000), both.map((n, i) => n + (info[i] as number)), both, error];
+    const warningAndError = warning.map((n, i) => n + (error[i] as number));
+    return [counted.times.map((t) => t / 1000), warningAndError.map((n, i) => n + (info[i] as number)), warningAndError, error];
   }, [counted]);
-  const sums = counted.counts.map((of) => of.reduce((a, b) => a + b, 0)) as [number, number, number];
-  const words = (n: readonly [number, number, number]) => `${n[2]} error, ${n[1]} warning, ${n[0]} info`;
-  const pick = (i: number): [number, number, number] =>
-    counted.counts.map((of) => of[i] ?? 0) as [number, number, number];
+  const sums = counted.counts.map((bars) => bars.reduce((a, b) => a + b, 0)) as [number, number, number];
+  const summary = (n: readonly [number, number, number]) => `${n[2]} error, ${n[1]} warning, ${n[0]} info`;
+  const countsAt = (i: number): [number, number, number] =>
+    counted.counts.map((bars) => bars[i] ?? 0) as [number, number, number];
 
   return (
     <section class="rate" aria-label="Alert rate">
       <div class="rate-head">
         <h2>
-          Alerts in <span class="of">{span.name}</span>
+          Alerts in {span.name}
         </h2>
         <p class="readout">
           {at === undefined || counted.times[at] === undefined
             ? (['error', 'warning', 'info'] as const).map((s, i) => (
                 <span key={s} class="legend">
-                  <Shape of={s} /> {sums[2 - i]} <span class="word">{s}</span>
+                  <Shape severity={s} /> {sums[2 - i]} <span class="word">{s}</span>
                 </span>
               ))
-            : `${full(counted.times[at] as number).slice(0, -3)}: ${words(pick(at))}`}
+            : `${full(counted.times[at] as number).slice(0, -3)}: ${summary(countsAt(at))}`}
         </p>
         <div class="group" role="group" aria-label="How far back">
           {SPANS.map((s) => (
@@ -69,14 +69,14 @@ export function RateChart({ height, axes = false }: { height: number; axes?: boo
       <Chart
         data={data}
         height={height}
-        plan={`${axes} ${span.name}`}
-        label={`Alerts in the last ${span.name}: ${words(sums)}. The button Table shows the numbers.`}
-        options={(colour, plot) => bars(colour, plot, axes, span, setAt)}
+        optionsKey={`${axes} ${span.name}`}
+        label={`Alerts in the last ${span.name}: ${summary(sums)}. The button Table shows the numbers.`}
+        options={(colour, plot) => barOptions(colour, plot, axes, span, setAt)}
       />
       {table && (
         <div class="table-box" tabIndex={0} role="region" aria-label="Alert rate as a table">
           <table>
-            <caption class="unseen">Alerts by time and severity, newest first; times without any are left out</caption>
+            <caption class="visually-hidden">Alerts by time and severity, newest first; times without any are left out</caption>
             <thead>
               <tr>
                 <th scope="col">From</th>
@@ -93,7 +93,7 @@ export function RateChart({ height, axes = false }: { height: number; axes?: boo
             </thead>
             <tbody>
               {counted.times
-                .map((time, i) => ({ time, n: pick(i) }))
+                .map((time, i) => ({ time, n: countsAt(i) }))
                 .filter(({ n }) => n[0] + n[1] + n[2] > 0)
                 .reverse()
                 .map(({ time, n }) => (
@@ -113,17 +113,17 @@ export function RateChart({ height, axes = false }: { height: number; axes?: boo
   );
 }
 
-function bars(
+function barOptions(
   colour: Colours,
   plot: typeof uPlot,
   axes: boolean,
   span: Span,
   onCursor: (at: number | undefined) => void,
 ): Omit<uPlot.Options, 'width' | 'height'> {
-  const draw = (plot.paths.bars as NonNullable<typeof plot.paths.bars>)({ size: [0.8, 24], align: 1 });
+  const paths = (plot.paths.bars as NonNullable<typeof plot.paths.bars>)({ size: [0.8, 24], align: 1 });
   const series = (label: string, name: string): uPlot.Series => ({
     label,
-    paths: draw,
+    paths,
     points: { show: false },
     fill: colour(name),
     width: 0,
@@ -145,7 +145,7 @@ function bars(
         size: 20,
         gap: 2,
         font: '11px system-ui',
-        values: hours,
+        values: formatHours,
       },
       {
         show: axes,
@@ -165,7 +165,7 @@ function bars(
 const two = (n: number) => String(n).padStart(2, '0');
 
 /** 24-hour times, with the date at the beginning of a day. */
-export function hours(_u: uPlot, splits: number[]): string[] {
+export function formatHours(_u: uPlot, splits: number[]): string[] {
   return splits.map((s) => {
     const d = new Date(s * 1000);
     if (d.getHours() + d.getMinutes() + d.getSeconds() === 0) return `${d.getMonth() + 1}-${two(d.getDate())}`;

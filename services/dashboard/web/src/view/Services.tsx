@@ -2,7 +2,7 @@ import { useEffect } from 'preact/hooks';
 
 import type { Gateway, Service } from '../core/health.ts';
 import { clock, duration, full } from '../core/time.ts';
-import { apps, now, services, session, way } from '../state/app.ts';
+import { apps, connection, now, services, session } from '../state/app.ts';
 import { Empty, Name, Problem, Scroll, Tag } from './bits.tsx';
 
 export function Services() {
@@ -25,7 +25,7 @@ function Health() {
       <div class="panel-head">
         <h2 id="health-title">Services</h2>
       </div>
-      <Problem of="Health" why={error} />
+      <Problem what="Health" why={error} />
       {value === undefined && error === '' && <p class="muted">Loading…</p>}
       {value !== undefined && all.length === 0 && <Empty title="No service answered" />}
       {all.length > 0 && (
@@ -48,13 +48,13 @@ function Health() {
                 <tr key={`${s.service} ${s.id}`} class={s.ok ? '' : 'broken'}>
                   <th scope="row">{s.service}</th>
                   <td data-label="State">
-                    <State of={s} />
+                    <State service={s} />
                   </td>
                   <td data-label="Status">
                     {s.facts.map(([name, fact]) => (
-                      <span key={name} class="said">
+                      <span key={name} class="fact">
                         <span class="muted">{name}</span> {fact}
-                        <span class="unseen">; </span>
+                        <span class="visually-hidden">; </span>
                       </span>
                     ))}
                   </td>
@@ -77,13 +77,13 @@ function Health() {
   );
 }
 
-function State({ of }: { of: Service }) {
+function State({ service }: { service: Service }) {
   return (
-    <span class={of.ok ? 'status success' : 'status failure'}>
+    <span class={service.ok ? 'status success' : 'status failure'}>
       <span class="sign" aria-hidden="true">
-        {of.ok ? '✓' : '✕'}
+        {service.ok ? '✓' : '✕'}
       </span>
-      {of.ok ? 'healthy' : of.reason || 'unhealthy'}
+      {service.ok ? 'healthy' : service.reason || 'unhealthy'}
     </span>
   );
 }
@@ -134,16 +134,16 @@ function Gateways() {
               {all.map((s) => (
                 <tr key={s.id} class={s.ok ? '' : 'broken'}>
                   <th scope="row">
-                    <Name of={s.gateway.client} empty="(unnamed client)" />
+                    <Name text={s.gateway.client} empty="(unnamed client)" />
                   </th>
                   <td data-label="State">
-                    <State of={s} />
+                    <State service={s} />
                   </td>
                   <td class="right" data-label="Inbox">
                     {s.gateway.inbox}
                   </td>
                   <td data-label="Notifications">
-                    <Stream of={s.gateway} />
+                    <Notifications gateway={s.gateway} />
                   </td>
                   <td class="right" data-label="Notified">
                     {s.gateway.notified.toLocaleString('en')}
@@ -173,14 +173,14 @@ function Gateways() {
   );
 }
 
-function Stream({ of }: { of: Gateway }) {
-  if (!of.streaming) return <span class="muted">off</span>;
+function Notifications({ gateway }: { gateway: Gateway }) {
+  if (!gateway.streaming) return <span class="muted">off</span>;
   return (
     <span>
-      <Tag kind="good">on</Tag> {of.events.join(', ')}
-      {of.severity !== '' && `, from ${of.severity}`}
-      {of.throttle > 0 && `, every ${of.throttle} s`}
-      {of.url !== '' && `, ${of.url}`}
+      <Tag kind="good">on</Tag> {gateway.events.join(', ')}
+      {gateway.severity !== '' && `, from ${gateway.severity}`}
+      {gateway.throttle > 0 && `, every ${gateway.throttle} s`}
+      {gateway.url !== '' && `, ${gateway.url}`}
     </span>
   );
 }
@@ -197,7 +197,7 @@ function Apps() {
         </h2>
         <p class="muted">Apps that send events</p>
       </div>
-      <Problem of="Apps" why={error || (value?.lacks ?? '')} />
+      <Problem what="Apps" why={error || (value?.incomplete ?? '')} />
       {all !== undefined && all.length === 0 && <Empty title="No events received yet" />}
       {all !== undefined && all.length > 0 && (
         <div class="table-wrap">
@@ -218,7 +218,7 @@ function Apps() {
               {all.map((a) => (
                 <tr key={a.app}>
                   <th scope="row">
-                    <Name of={a.app} />
+                    <Name text={a.app} />
                   </th>
                   <td data-label="Senders">{a.senders.join(', ')}</td>
                   <td class="right" data-label="Last event">
@@ -237,11 +237,11 @@ function Apps() {
   );
 }
 
-const WAYS = { websocket: 'the NATS websocket', events: 'the dashboard’s event stream', none: 'disconnected' };
+const TRANSPORTS = { websocket: 'the NATS websocket', events: 'the dashboard’s event stream', none: 'disconnected' };
 
 function ThisPage() {
   const s = session.value;
-  const { way: on, since } = way.value;
+  const { transport, since } = connection.value;
   return (
     <section class="panel" aria-labelledby="this-title">
       <div class="panel-head">
@@ -250,17 +250,17 @@ function ThisPage() {
       <dl class="facts wide">
         <dt>Live over</dt>
         <dd>
-          {WAYS[on]}
-          {on === 'none' && since > 0 && ` (since ${clock(since)})`}
+          {TRANSPORTS[transport]}
+          {transport === 'none' && since > 0 && ` (since ${clock(since)})`}
         </dd>
         <dt>Websocket</dt>
         <dd class="code">{s === undefined ? 'loading' : (s.bus?.url ?? 'not configured')}</dd>
         <dt>Version</dt>
         <dd class="code">{s?.version ?? ''}</dd>
-        {s !== undefined && !s.desk && (
+        {s !== undefined && !s.canAct && (
           <>
             <dt>Missing</dt>
-            <dd>{s.deskReason}</dd>
+            <dd>{s.cannotActReason}</dd>
           </>
         )}
       </dl>

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 
 import { api } from '../state/app.ts';
-import { words } from '../state/loaded.ts';
+import { errorText } from '../state/polled.ts';
 
 /** Shown instead of the page if reading needs the token. */
 export function SignIn() {
@@ -21,8 +21,8 @@ export function SignIn() {
         return;
       }
       setError('The token is not valid.');
-    } catch (why) {
-      setError(words(why));
+    } catch (reason) {
+      setError(errorText(reason));
     }
     setBusy(false);
     field.select();

@@ -18,20 +18,20 @@ const SHAPES: Record<Severity, JSX.Element> = {
   ),
 };
 
-/** The shape of a severity, which is distinct without its colour. */
-export function Shape({ of }: { of: Severity }) {
+/** The symbol of a severity, which can be recognised without its colour. */
+export function Shape({ severity }: { severity: Severity }) {
   return (
-    <svg class={`shape ${of}`} viewBox="0 0 16 16" width="12" height="12" aria-hidden="true">
-      {SHAPES[of]}
+    <svg class={`shape ${severity}`} viewBox="0 0 16 16" width="12" height="12" aria-hidden="true">
+      {SHAPES[severity]}
     </svg>
   );
 }
 
-export function SeverityName({ of }: { of: Severity }) {
+export function SeverityName({ severity }: { severity: Severity }) {
   return (
-    <span class={`severity ${of}`}>
-      <Shape of={of} />
-      {of}
+    <span class={`severity ${severity}`}>
+      <Shape severity={severity} />
+      {severity}
     </span>
   );
 }
@@ -45,16 +45,16 @@ export function Age({ time }: { time: number }) {
   );
 }
 
-/** A name from outside, which is also sent back unchanged. */
-export function Name({ of, empty = '' }: { of: string; empty?: string }) {
-  return <bdi>{oneLine(of) || empty}</bdi>;
+/** A name from outside, cleaned for one line. */
+export function Name({ text, empty = '' }: { text: string; empty?: string }) {
+  return <bdi>{oneLine(text) || empty}</bdi>;
 }
 
 export function Tag({ children, kind = '' }: { children: ComponentChildren; kind?: string }) {
   return <span class={`tag ${kind}`}>{children}</span>;
 }
 
-/** Content longer than the window, which the keyboard can scroll. */
+/** A region that the keyboard can scroll. */
 export function Scroll({ children }: { children: ComponentChildren }) {
   return (
     <div class="scroll" role="region" aria-label="Content" tabIndex={0}>
@@ -63,7 +63,7 @@ export function Scroll({ children }: { children: ComponentChildren }) {
   );
 }
 
-/** The explanation of an empty view, and what to do. */
+/** Explains why a view is empty, and what to do. */
 export function Empty({ title, children }: { title: string; children?: ComponentChildren }) {
   return (
     <div class="empty">
@@ -73,12 +73,12 @@ export function Empty({ title, children }: { title: string; children?: Component
   );
 }
 
-/** What could not be loaded, and why. */
-export function Problem({ of, why }: { of: string; why: string }) {
+/** Shows what could not be loaded, and why. */
+export function Problem({ what, why }: { what: string; why: string }) {
   if (why === '') return null;
   return (
     <p class="problem">
-      <Shape of="warning" /> <span>{`${of}: ${oneLine(why)}`}</span>
+      <Shape severity="warning" /> <span>{`${what}: ${oneLine(why)}`}</span>
     </p>
   );
 }

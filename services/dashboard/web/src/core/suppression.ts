@@ -26,12 +26,12 @@ export interface Ack {
   readonly until: number;
 }
 
-export interface Quiet {
+export interface Suppressions {
   readonly silences: readonly Silence[];
   readonly acks: readonly Ack[];
 }
 
-export const NOTHING_QUIET: Quiet = { silences: [], acks: [] };
+export const NO_SUPPRESSIONS: Suppressions = { silences: [], acks: [] };
 
 export function readSilences(value: unknown): Silence[] {
   return objects(value)
@@ -63,10 +63,10 @@ export function readAcks(value: unknown): Ack[] {
     .filter((k) => k.alert !== '' && k.created > 0 && k.until > 0);
 }
 
-/** Why an alert is suppressed. */
-export type Why = { readonly silence: Silence } | { readonly ack: Ack };
+/** The silence or acknowledgement that suppresses an alert. */
+export type Suppressor = { readonly silence: Silence } | { readonly ack: Ack };
 
-function silences(s: Silence, alert: Alert): boolean {
+function matchesSilence(s: Silence, alert: Alert): boolean {
   return (
     (s.key === '' || s.key === alert.key) &&
     (s.category === '' || s.category === alert.category) &&
@@ -76,24 +76,24 @@ function silences(s: Silence, alert: Alert): boolean {
   );
 }
 
-function acknowledges(k: Ack, alert: Alert, now: number): boolean {
+function matchesAck(ack: Ack, alert: Alert, now: number): boolean {
   return (
-    k.app === alert.app &&
-    k.key === alert.key &&
-    alert.ends.length === 0 &&
-    (now < k.until || alert.time < k.until) &&
-    (alert.time <= k.since || rank(alert.severity) <= rank(k.severity))
+    ack.app === alert.app &&
+    ack.key === alert.key &&
+    alert.resolves.length === 0 &&
+    (now < ack.until || alert.time < ack.until) &&
+    (alert.time <= ack.since || rank(alert.severity) <= rank(ack.severity))
   );
 }
 
-/** Why an alert is suppressed, or undefined. A silence wins over an acknowledgement. */
-export function hushed(quiet: Quiet, alert: Alert, now: number): Why | undefined {
-  for (const silence of quiet.silences) if (silences(silence, alert)) return { silence };
-  for (const ack of quiet.acks) if (acknowledges(ack, alert, now)) return { ack };
+/** Returns what suppresses an alert, or undefined. A silence wins over an acknowledgement. */
+export function suppressedBy(suppressions: Suppressions, alert: Alert, now: number): Suppressor | undefined {
+  for (const silence of suppressions.silences) if (matchesSilence(silence, alert)) return { silence };
+  for (const ack of suppressions.acks) if (matchesAck(ack, alert, now)) return { ack };
   return undefined;
 }
 
-/** Those that are still active. */
-export function lasting<T extends { readonly until: number }>(all: readonly T[], now: number): T[] {
-  return all.filter((one) => now < one.until);
+/** Returns those that have not ended. */
+export function active<T extends { readonly until: number }>(all: readonly T[], now: number): T[] {
+  return all.filter((item) => now < item.until);
 }

@@ -1,41 +1,41 @@
-// Silences, acknowledgements and noise rules.
+// The view of silences, acknowledgements and noise rules.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Severity } from '../core/alert.ts';
-import { effect, type Removed, type Rule, readRules } from '../core/noise.ts';
-import { type Ack, lasting, NOTHING_QUIET, type Silence } from '../core/quiet.ts';
+import { effect, readRules, type Removed, type Rule } from '../core/noise.ts';
+import { type Ack, active, NO_SUPPRESSIONS, type Silence } from '../core/suppression.ts';
 import { oneLine } from '../core/text.ts';
 import { clock, duration, full } from '../core/time.ts';
-import { act, api, askSilence, find, noise, now, opened, quiet, session } from '../state/app.ts';
+import { api, find, noise, now, opened, openSilenceDialog, runAction, session, suppressions } from '../state/app.ts';
 import { Age, categoryName, Empty, Name, Problem, Scroll, SeverityName, Tag } from './bits.tsx';
 
-export function Quiet() {
-  useEffect(() => quiet.watch(), []);
-  const desk = session.value;
+export function Silences() {
+  useEffect(() => suppressions.watch(), []);
+  const access = session.value;
   return (
     <Scroll>
-      {desk !== undefined && !desk.desk && <Problem of="Changes are not possible here" why={desk.deskReason} />}
-      <Silences />
-      <Acks />
-      <Noise />
+      {access !== undefined && !access.canAct && <Problem what="Changes are not possible here" why={access.cannotActReason} />}
+      <ActiveSilences />
+      <Acknowledgements />
+      <NoiseRules />
     </Scroll>
   );
 }
 
-function Silences() {
-  const { value, error } = quiet.now.value;
-  const all = lasting((value ?? NOTHING_QUIET).silences, now.value);
+function ActiveSilences() {
+  const { value, error } = suppressions.now.value;
+  const all = active((value ?? NO_SUPPRESSIONS).silences, now.value);
   return (
     <section class="panel" aria-labelledby="silences-title">
       <div class="panel-head">
         <h2 id="silences-title">
           Silences <span class="muted">{all.length > 0 ? all.length : ''}</span>
         </h2>
-        <button type="button" onClick={() => askSilence(undefined)}>
+        <button type="button" onClick={() => openSilenceDialog(undefined)}>
           Silence…
         </button>
       </div>
-      <Problem of="Silences" why={error} />
+      <Problem what="Silences" why={error} />
       {all.length === 0 && error === '' && (
         <Empty title="No active silences">
           <p>Agents do not receive silenced alerts. They still appear here, marked.</p>
@@ -53,7 +53,7 @@ function Silences() {
                   Ends in
                 </th>
                 <th scope="col">
-                  <span class="unseen">Remove</span>
+                  <span class="visually-hidden">Remove</span>
                 </th>
               </tr>
             </thead>
@@ -61,7 +61,7 @@ function Silences() {
               {all.map((s) => (
                 <tr key={s.id}>
                   <th scope="row">
-                    <Matches of={s} />
+                    <Matches silence={s} />
                   </th>
                   <td data-label="Reason">{s.reason || <span class="muted">none given</span>}</td>
                   <td data-label="By">{s.by}</td>
@@ -73,9 +73,9 @@ function Silences() {
                       type="button"
                       aria-label={`Remove the silence of ${oneLine([s.app, s.category, s.key].filter((w) => w !== '').join(', '))}`}
                       onClick={() =>
-                        void act('Silence removed.', async () => {
+                        void runAction('Silence removed.', async () => {
                           await api.change('DELETE', `api/silences/${encodeURIComponent(s.id)}`);
-                          await quiet.refresh();
+                          await suppressions.refresh();
                         })
                       }
                     >
@@ -92,27 +92,27 @@ function Silences() {
   );
 }
 
-function Matches({ of }: { of: Silence }) {
+function Matches({ silence }: { silence: Silence }) {
   return (
     <span class="matches">
-      {of.app !== '' && (
+      {silence.app !== '' && (
         <span>
           app{' '}
           <b>
-            <Name of={of.app} />
+            <Name text={silence.app} />
           </b>
         </span>
       )}
-      {of.category !== '' && (
+      {silence.category !== '' && (
         <span>
-          category <b>{categoryName(of.category)}</b>
+          category <b>{categoryName(silence.category)}</b>
         </span>
       )}
-      {of.key !== '' && (
+      {silence.key !== '' && (
         <span>
           key{' '}
           <b class="code">
-            <Name of={of.key} />
+            <Name text={silence.key} />
           </b>
         </span>
       )}
@@ -120,8 +120,8 @@ function Matches({ of }: { of: Silence }) {
   );
 }
 
-function Acks() {
-  const all = lasting((quiet.now.value.value ?? NOTHING_QUIET).acks, now.value);
+function Acknowledgements() {
+  const all = active((suppressions.now.value.value ?? NO_SUPPRESSIONS).acks, now.value);
   if (all.length === 0) return null;
   return (
     <section class="panel" aria-labelledby="acks-title">
@@ -142,13 +142,13 @@ function Acks() {
                 Since
               </th>
               <th scope="col">
-                <span class="unseen">Unacknowledge</span>
+                <span class="visually-hidden">Unacknowledge</span>
               </th>
             </tr>
           </thead>
           <tbody>
-            {all.map((k) => (
-              <AckRow key={k.alert} of={k} />
+            {all.map((ack) => (
+              <AckRow key={ack.alert} ack={ack} />
             ))}
           </tbody>
         </table>
@@ -157,15 +157,15 @@ function Acks() {
   );
 }
 
-function AckRow({ of }: { of: Ack }) {
-  const alert = find(of.alert);
+function AckRow({ ack }: { ack: Ack }) {
+  const alert = find(ack.alert);
   return (
     <tr>
       <th scope="row">
-        <SeverityName of={of.severity as Severity} />{' '}
+        <SeverityName severity={ack.severity as Severity} />{' '}
         {alert === undefined ? (
           <span class="code">
-            <Name of={of.key} />
+            <Name text={ack.key} />
           </span>
         ) : (
           <button type="button" class="link" onClick={() => (opened.value = alert.id)}>
@@ -174,20 +174,20 @@ function AckRow({ of }: { of: Ack }) {
         )}
       </th>
       <td data-label="App">
-        <Name of={of.app} />
+        <Name text={ack.app} />
       </td>
-      <td data-label="By">{of.by}</td>
+      <td data-label="By">{ack.by}</td>
       <td class="right" data-label="Since">
-        <Age time={of.created} />
+        <Age time={ack.created} />
       </td>
       <td class="right">
         <button
           type="button"
-          aria-label={`Unacknowledge ${alert?.title ?? oneLine(of.key)}`}
+          aria-label={`Unacknowledge ${alert?.title ?? oneLine(ack.key)}`}
           onClick={() =>
-            void act('Unacknowledged.', async () => {
-              await api.change('DELETE', `api/acks/${encodeURIComponent(of.alert)}`);
-              await quiet.refresh();
+            void runAction('Unacknowledged.', async () => {
+              await api.change('DELETE', `api/acks/${encodeURIComponent(ack.alert)}`);
+              await suppressions.refresh();
             })
           }
         >
@@ -198,11 +198,11 @@ function AckRow({ of }: { of: Ack }) {
   );
 }
 
-function Noise() {
+function NoiseRules() {
   useEffect(() => noise.watch(), []);
   const { value, error } = noise.now.value;
   const change = (body: Record<string, string>) =>
-    api.change('POST', 'api/noise', body).then((v) => noise.put(readRules(v)));
+    api.change('POST', 'api/noise', body).then((v) => noise.set(readRules(v)));
   const rules = value?.rules ?? [];
   const hidden = value?.hidden ?? 0;
   return (
@@ -215,13 +215,13 @@ function Noise() {
         <button
           type="button"
           title="Scan for noise now (also runs every minute)"
-          onClick={() => void act('Scanned for noise.', () => change({ action: 'auto_detect' }))}
+          onClick={() => void runAction('Scanned for noise.', () => change({ action: 'auto_detect' }))}
         >
           Detect now
         </button>
       </div>
-      <Problem of="Noise rules" why={error || (value?.lacks ?? '')} />
-      <AddRule onAdd={(rule) => act('Rule added.', () => change({ action: 'add', ...rule }))} />
+      <Problem what="Noise rules" why={error || (value?.incomplete ?? '')} />
+      <AddRule onAdd={(rule) => runAction('Rule added.', () => change({ action: 'add', ...rule }))} />
       {value !== undefined && rules.length === 0 && (
         <Empty title="No noise rules">
           <p>Frequent messages below error level are hidden automatically. Events that match a rule raise no alert.</p>
@@ -240,7 +240,7 @@ function Noise() {
                   Hidden
                 </th>
                 <th scope="col">
-                  <span class="unseen">Change</span>
+                  <span class="visually-hidden">Change</span>
                 </th>
               </tr>
             </thead>
@@ -248,10 +248,10 @@ function Noise() {
               {rules.map((rule) => (
                 <RuleRow
                   key={rule.id}
-                  of={rule}
-                  onApply={() => void act('Rule applied.', () => change({ action: 'add', rule_id: rule.id }))}
+                  rule={rule}
+                  onApply={() => void runAction('Rule applied.', () => change({ action: 'add', rule_id: rule.id }))}
                   onRemove={() =>
-                    void act('Rule removed.', () => change({ action: 'remove', rule_id: rule.id }))
+                    void runAction('Rule removed.', () => change({ action: 'remove', rule_id: rule.id }))
                   }
                 />
               ))}
@@ -260,25 +260,25 @@ function Noise() {
         </div>
       )}
       <RemovedRules
-        of={value?.removed ?? []}
-        onBack={(rule) => void act('Rule restored.', () => change({ action: 'add', rule_id: rule.id }))}
+        rules={value?.removed ?? []}
+        onRestore={(rule) => void runAction('Rule restored.', () => change({ action: 'add', rule_id: rule.id }))}
       />
     </section>
   );
 }
 
-function RuleRow({ of, onApply, onRemove }: { of: Rule; onApply: () => void; onRemove: () => void }) {
+function RuleRow({ rule, onApply, onRemove }: { rule: Rule; onApply: () => void; onRemove: () => void }) {
   return (
     <tr>
       <th scope="row" class="code pattern">
-        <Name of={of.pattern} />
-        {of.examples.length > 0 && (
+        <Name text={rule.pattern} />
+        {rule.examples.length > 0 && (
           <details>
             <summary class="muted">Examples</summary>
             <ul class="plain">
-              {of.examples.map((example) => (
+              {rule.examples.map((example) => (
                 <li key={example}>
-                  <Name of={example} />
+                  <Name text={example} />
                 </li>
               ))}
             </ul>
@@ -286,34 +286,34 @@ function RuleRow({ of, onApply, onRemove }: { of: Rule; onApply: () => void; onR
         )}
       </th>
       <td data-label="State">
-        <Tag kind={of.state === 'proposed' ? '' : 'good'}>{of.state}</Tag>
-        {of.confidence > 0 && <span class="muted"> confidence {Math.round(of.confidence * 100)}%</span>}
-        {of.since > 0 && (
+        <Tag kind={rule.state === 'proposed' ? '' : 'good'}>{rule.state}</Tag>
+        {rule.confidence > 0 && <span class="muted"> confidence {Math.round(rule.confidence * 100)}%</span>}
+        {rule.since > 0 && (
           <span class="muted">
             {' '}
-            for <Age time={of.since} />
+            for <Age time={rule.since} />
           </span>
         )}
       </td>
-      <td data-label="Kind">{of.kind || 'any'}</td>
+      <td data-label="Kind">{rule.kind || 'any'}</td>
       <td data-label="App">
-        <Name of={of.app} empty="all" />
+        <Name text={rule.app} empty="all" />
       </td>
       <td class="right" data-label="Hidden">
-        {of.state !== 'proposed' && of.hidden.toLocaleString('en')}{' '}
-        {effect(of).map((words) => (
-          <span class="muted said" key={words}>
-            {words}
+        {rule.state !== 'proposed' && rule.hidden.toLocaleString('en')}{' '}
+        {effect(rule).map((text) => (
+          <span class="muted fact" key={text}>
+            {text}
           </span>
         ))}
       </td>
       <td class="right">
-        {of.state === 'proposed' && (
-          <button type="button" aria-label={`Apply the rule ${of.pattern}`} onClick={onApply}>
+        {rule.state === 'proposed' && (
+          <button type="button" aria-label={`Apply the rule ${rule.pattern}`} onClick={onApply}>
             Apply
           </button>
         )}{' '}
-        <button type="button" aria-label={`Remove the rule ${of.pattern}`} onClick={onRemove}>
+        <button type="button" aria-label={`Remove the rule ${rule.pattern}`} onClick={onRemove}>
           Remove
         </button>
       </td>
@@ -322,24 +322,24 @@ function RuleRow({ of, onApply, onRemove }: { of: Rule; onApply: () => void; onR
 }
 
 /** Removed rules are not detected again; here they can be restored. */
-function RemovedRules({ of, onBack }: { of: readonly Removed[]; onBack: (rule: Removed) => void }) {
-  if (of.length === 0) return null;
+function RemovedRules({ rules, onRestore }: { rules: readonly Removed[]; onRestore: (rule: Removed) => void }) {
+  if (rules.length === 0) return null;
   return (
     <details class="removed">
       <summary>
-        Removed rules <span class="muted">{of.length}</span>
+        Removed rules <span class="muted">{rules.length}</span>
       </summary>
       <ul class="plain">
-        {of.map((rule) => (
+        {rules.map((rule) => (
           <li key={rule.id}>
-            <button type="button" aria-label={`Restore the rule ${rule.pattern}`} onClick={() => onBack(rule)}>
+            <button type="button" aria-label={`Restore the rule ${rule.pattern}`} onClick={() => onRestore(rule)}>
               Restore
             </button>{' '}
             <span class="code">
-              <Name of={rule.pattern} />
+              <Name text={rule.pattern} />
             </span>{' '}
             <span class="muted">
-              <Name of={rule.app} empty="all" />
+              <Name text={rule.app} empty="all" />
             </span>
           </li>
         ))}

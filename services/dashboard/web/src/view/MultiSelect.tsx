@@ -1,4 +1,4 @@
-// A button that opens a list of which several can be chosen.
+// A button that opens a list of options with checkboxes.
 
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 
@@ -6,12 +6,12 @@ import { Name } from './bits.tsx';
 
 interface Props {
   readonly name: string;
-  readonly options: readonly { readonly value: string; readonly label: string; readonly n: number }[];
+  readonly options: readonly { readonly value: string; readonly label: string; readonly count: number }[];
   readonly chosen: readonly string[];
   readonly onChange: (chosen: string[]) => void;
 }
 
-export function Choice({ name, options, chosen, onChange }: Props) {
+export function MultiSelect({ name, options, chosen, onChange }: Props) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
@@ -19,20 +19,20 @@ export function Choice({ name, options, chosen, onChange }: Props) {
   useEffect(() => {
     if (!open) return;
     root.current?.querySelector('input')?.focus();
-    const outside = (e: Event) => {
+    const closeOutside = (e: Event) => {
       if (!root.current?.contains(e.target as Node)) setOpen(false);
     };
-    document.addEventListener('pointerdown', outside);
-    return () => document.removeEventListener('pointerdown', outside);
+    document.addEventListener('pointerdown', closeOutside);
+    return () => document.removeEventListener('pointerdown', closeOutside);
   }, [open]);
   // Chosen values stay in the list even if no alert has them now.
   const all = [
     ...options,
-    ...chosen.filter((c) => !options.some((o) => o.value === c)).map((value) => ({ value, label: value, n: 0 })),
+    ...chosen.filter((c) => !options.some((o) => o.value === c)).map((value) => ({ value, label: value, count: 0 })),
   ];
   return (
     <div
-      class="choice"
+      class="multi-select"
       ref={root}
       onKeyDown={(e) => {
         if (e.key === 'Escape' && open) {
@@ -54,7 +54,7 @@ export function Choice({ name, options, chosen, onChange }: Props) {
         {name}
         {chosen.length === 1 && (
           <span class="one">
-            <Name of={all.find((o) => o.value === chosen[0])?.label ?? ''} />
+            <Name text={all.find((o) => o.value === chosen[0])?.label ?? ''} />
           </span>
         )}
         {chosen.length > 1 && <span class="number">{chosen.length}</span>}
@@ -62,7 +62,7 @@ export function Choice({ name, options, chosen, onChange }: Props) {
           ▾
         </span>
       </button>
-      <div id={id} class="choice-panel" role="group" aria-label={name} hidden={!open}>
+      <div id={id} class="multi-select-panel" role="group" aria-label={name} hidden={!open}>
         {all.length === 0 && <p>None yet</p>}
         {all.map((o) => (
           <label key={o.value}>
@@ -73,8 +73,8 @@ export function Choice({ name, options, chosen, onChange }: Props) {
                 onChange(e.currentTarget.checked ? [...chosen, o.value] : chosen.filter((c) => c !== o.value))
               }
             />
-            <Name of={o.label} empty="(none)" />
-            <span class="number">{o.n}</span>
+            <Name text={o.label} empty="(none)" />
+            <span class="number">{o.count}</span>
           </label>
         ))}
         {chosen.length > 0 && (

@@ -2,8 +2,8 @@
 
 import { list, object } from './read.ts';
 
-/** Describes what an answer lacks; empty if it is complete. */
-export function lacking(value: unknown): string {
+/** Returns why an answer is incomplete; empty if it is complete. */
+export function incompleteReason(value: unknown): string {
   const v = object(value);
   const parts = list(v.unanswered).length;
   if (parts > 0) {

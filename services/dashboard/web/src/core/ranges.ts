@@ -1,9 +1,9 @@
 // The known sequences of a stream, as ranges. A sequence is known if its alert
-// was read, or if the service has none with it.
+// was read, or if the stream has no alert with it.
 
 type Range = [low: number, high: number];
 
-export class Ledger {
+export class SequenceRanges {
   private ranges: Range[] = []; // ascending, never touching
 
   /** The highest known sequence, or 0. */
@@ -15,7 +15,8 @@ export class Ledger {
     return this.ranges.some(([low, high]) => low <= seq && seq <= high);
   }
 
-  cover(low: number, high: number): void {
+  /** Adds a range of known sequences. */
+  add(low: number, high: number): void {
     if (low > high) return;
     const newest = this.ranges.at(-1);
     if (newest !== undefined && low === newest[1] + 1) {
@@ -34,7 +35,7 @@ export class Ledger {
   }
 
   /** The newest unknown range, from floor to below a known sequence. */
-  gap(floor: number): Range | undefined {
+  newestGap(floor: number): Range | undefined {
     for (let i = this.ranges.length - 1; i >= 0; i--) {
       const [low] = this.ranges[i] as Range;
       if (low <= floor) return undefined;

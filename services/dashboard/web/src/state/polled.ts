@@ -11,7 +11,7 @@ export interface Loaded<T> {
   readonly error: string;
 }
 
-export class Watched<T> {
+export class Polled<T> {
   private readonly state = signal<Loaded<T>>({ value: undefined, error: '' });
   private watchers = 0;
   private timer = 0;
@@ -48,18 +48,18 @@ export class Watched<T> {
     try {
       next = { value: this.read(await this.api.get(this.path)), error: '' };
     } catch (error) {
-      next = { value: this.state.value.value, error: words(error) };
+      next = { value: this.state.value.value, error: errorText(error) };
     }
     if (turn === this.turn) this.state.value = next; // else a newer read is running
   }
 
   /** Sets the value from the answer to a change. */
-  put(value: T): void {
+  set(value: T): void {
     this.turn++;
     this.state.value = { value, error: '' };
   }
 }
 
-export function words(error: unknown): string {
+export function errorText(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
