@@ -98,9 +98,9 @@ func (a *actions) withSession(ctx context.Context, do func(context.Context, *bus
 func (a *actions) silences(c *bus.Session) silence.Store { return silence.NewStore(c, a.mask, a.log) }
 
 // askDetector queries the detector, and returns its answer, cleaned for the page.
-func (a *actions) askDetector(ctx context.Context, subject string, question any) (any, error) {
+func (a *actions) askDetector(ctx context.Context, subject string, request any) (any, error) {
 	return a.withSession(ctx, func(ctx context.Context, c *bus.Session) (any, error) {
-		data, err := bus.Ask(ctx, c, subject, question)
+		data, err := bus.Ask(ctx, c, subject, request)
 		if err != nil {
 			return nil, detectorError(err)
 		}
@@ -115,7 +115,7 @@ func detectorError(err error) error {
 	case errors.As(err, &no) && no.Code == "400":
 		return httpserve.Refuse(http.StatusBadRequest, no.Text)
 	case errors.Is(err, bus.ErrNoAnswer):
-		return httpserve.Refuse(http.StatusServiceUnavailable, "the detector does not answer: run tocsin doctor").Retry(httpserve.RetryAfter)
+		return httpserve.Refuse(http.StatusServiceUnavailable, "the detector does not answer: run tocsin doctor to see why").Retry(httpserve.RetryAfter)
 	}
 	return err
 }

@@ -93,11 +93,11 @@ func (f *feed) ready() error {
 func (f *feed) setState(err error) { f.state.Store(&err) }
 
 // run reads and publishes alerts until ctx ends, and then those that are stored and not
-// published yet, for at most graceTimeout. It aborts when life ends.
-func (f *feed) run(ctx, life context.Context) error {
+// published yet, for at most graceTimeout or until serving ends.
+func (f *feed) run(ctx, serving context.Context) error {
 	abort, cancel := bus.WithGrace(ctx, graceTimeout)
 	defer cancel()
-	defer context.AfterFunc(life, cancel)()
+	defer context.AfterFunc(serving, cancel)()
 	return f.link.Run(ctx, func(ctx context.Context, s *bus.Session) error {
 		live := make(chan *nats.Msg, liveQueue)
 		if _, err := s.NC.ChanSubscribe(bus.AllLiveAlerts, live); err != nil {
@@ -119,8 +119,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// follow publishes the alerts until ctx ends. It aborts when work ends.
-func (f *feed) follow(ctx, work context.Context, c *bus.Session, live <-chan *nats.Msg) error {
+// follow publishes the alerts until ctx ends. The end of abort cancels its requests.
+func (f *feed) follow(ctx, abort context.Context, c *bus.Session, live <-chan *nats.Msg) error {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
 	f.sequencer.SuspectRecreation()
@@ -129,20 +129,20 @@ func (f *feed) follow(ctx, work context.Context, c *bus.Session, live <-chan *na
 		select {
 		case <-ctx.Done():
 			// The last alerts may not have arrived yet.
-			f.check(work, c)
+			f.check(abort, c)
 			return nil
 		case <-c.Changes():
 			f.sequencer.SuspectRecreation()
-			f.catchUp(work, c)
+			f.catchUp(abort, c)
 		case m := <-live:
-			f.receive(work, m, live)
+			f.receive(abort, m, live)
 			if _, wanted := f.sequencer.NextRead(); wanted {
-				f.catchUp(work, c)
+				f.catchUp(abort, c)
 			}
 		case <-check.C:
-			f.check(work, c)
+			f.check(abort, c)
 		case <-f.retry.C:
-			f.catchUp(work, c)
+			f.catchUp(abort, c)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func (f *feed) events(ctx context.Context, msgs []bus.Message) []*fanout.Event {
 		if ctx.Err() != nil {
 			break
 		}
-		e, err := event(m, f.mask)
+		e, err := newEvent(m, f.mask)
 		if err != nil {
 			f.log.Warn("ignored a message that is not an alert", "subject", m.Subject, "sequence", m.Seq, "error", err)
 			continue
@@ -231,19 +231,19 @@ func (f *feed) events(ctx context.Context, msgs []bus.Message) []*fanout.Event {
 // catchUp reads and publishes what is missing. If the bus does not have it yet, retry fires
 // later.
 func (f *feed) catchUp(ctx context.Context, c *bus.Session) {
-	again, err := f.read(ctx, c)
+	wait, err := f.read(ctx, c)
 	if err != nil {
 		f.log.Debug("could not read the alerts", "error", err)
-		again = failedRetry
+		wait = failedRetry
 	}
 	f.setState(err)
-	if again > 0 {
-		f.retry.Reset(again)
+	if wait > 0 {
+		f.retry.Reset(wait)
 	}
 }
 
 // read reads and publishes what is missing. It returns the pause before the next read, or 0.
-func (f *feed) read(ctx context.Context, c *bus.Session) (again time.Duration, err error) {
+func (f *feed) read(ctx context.Context, c *bus.Session) (wait time.Duration, err error) {
 	if !f.loaded {
 		if err := f.load(ctx, c); err != nil {
 			return 0, err

@@ -54,11 +54,11 @@ func (h *handler) status(r *http.Request) (any, error) {
 
 func (h *handler) vitals(r *http.Request) (any, error) {
 	return h.countAction("vitals", func() (any, error) {
-		app, err := text(r, "app")
+		app, err := textParam(r, "app")
 		if err != nil {
 			return nil, err
 		}
-		page, err := text(r, "page")
+		page, err := textParam(r, "page")
 		if err != nil {
 			return nil, err
 		}
@@ -68,12 +68,12 @@ func (h *handler) vitals(r *http.Request) (any, error) {
 
 func (h *handler) events(r *http.Request) (any, error) {
 	return h.countAction("events", func() (any, error) {
-		question, err := eventsQuestion(r)
+		request, err := parseEventsRequest(r)
 		if err != nil {
 			return nil, err
 		}
 		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
-			data, err := bus.Ask(ctx, c, query.SubjectEvents, question)
+			data, err := bus.Ask(ctx, c, query.SubjectEvents, request)
 			if err != nil {
 				return nil, detectorError(err)
 			}
@@ -93,9 +93,9 @@ func (h *handler) events(r *http.Request) (any, error) {
 	})
 }
 
-// eventsQuestion reads the query parameters of a request for events.
-func eventsQuestion(r *http.Request) (q query.EventsRequest, err error) {
-	if q.App, err = text(r, "app"); err != nil {
+// parseEventsRequest reads the query parameters of a request for events.
+func parseEventsRequest(r *http.Request) (q query.EventsRequest, err error) {
+	if q.App, err = textParam(r, "app"); err != nil {
 		return q, err
 	}
 	for _, value := range r.URL.Query()["kind"] {
@@ -113,22 +113,22 @@ func eventsQuestion(r *http.Request) (q query.EventsRequest, err error) {
 			return q, httpserve.Refuse(http.StatusBadRequest, "kind must be named once each")
 		}
 	}
-	for name, at := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
+	for name, field := range map[string]*time.Time{"since": &q.Since, "until": &q.Until} {
 		value := r.URL.Query().Get(name)
 		if value == "" {
 			continue
 		}
-		if *at, err = time.Parse(time.RFC3339, value); err != nil {
+		if *field, err = time.Parse(time.RFC3339, value); err != nil {
 			return q, httpserve.Refuse(http.StatusBadRequest, name+" must be a time such as 2026-01-28T14:30:00Z")
 		}
 	}
-	q.Limit, err = number(r, "limit", query.DefaultLimit, 1, query.MaxLimit)
+	q.Limit, err = numberParam(r, "limit", query.DefaultLimit, 1, query.MaxLimit)
 	return q, err
 }
 
 func (h *handler) noise(r *http.Request) (any, error) {
 	return h.countAction("noise", func() (any, error) {
-		app, err := text(r, "app")
+		app, err := textParam(r, "app")
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +139,7 @@ func (h *handler) noise(r *http.Request) (any, error) {
 func (h *handler) changeNoise(r *http.Request) (any, error) {
 	return h.countAction("noise change", func() (any, error) {
 		var q query.NoiseRequest
-		if err := body(r, &q); err != nil {
+		if err := decodeBody(r, &q); err != nil {
 			return nil, err
 		}
 		switch q.Action {
@@ -214,7 +214,7 @@ func (b silenceBody) parse() (matcher silence.Matcher, duration time.Duration, e
 func (h *handler) silence(r *http.Request) (any, error) {
 	return h.countAction("silence", func() (any, error) {
 		var b silenceBody
-		if err := body(r, &b); err != nil {
+		if err := decodeBody(r, &b); err != nil {
 			return nil, err
 		}
 		matcher, duration, err := b.parse()
@@ -253,7 +253,7 @@ func (h *handler) ack(r *http.Request) (any, error) {
 		var b struct {
 			AlertID string `json:"alert_id"`
 		}
-		if err := body(r, &b); err != nil {
+		if err := decodeBody(r, &b); err != nil {
 			return nil, err
 		}
 		if b.AlertID == "" || len(b.AlertID) > maxText {
@@ -316,8 +316,8 @@ func (h *handler) countAction(action string, do func() (any, error)) (any, error
 	return value, err
 }
 
-// text reads a query parameter.
-func text(r *http.Request, name string) (string, error) {
+// textParam reads a query parameter.
+func textParam(r *http.Request, name string) (string, error) {
 	value := r.URL.Query().Get(name)
 	if len(value) > maxText {
 		return "", httpserve.Refuse(http.StatusBadRequest, fmt.Sprintf("%s must be a text of at most %d bytes", name, maxText))
@@ -325,8 +325,8 @@ func text(r *http.Request, name string) (string, error) {
 	return value, nil
 }
 
-// body decodes the body of a request, which is one JSON value.
-func body(r *http.Request, into any) error {
+// decodeBody decodes the body of a request, which is one JSON value.
+func decodeBody(r *http.Request, into any) error {
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" {
 		return httpserve.Refuse(http.StatusUnsupportedMediaType, "Content-Type must be application/json")

@@ -24,7 +24,7 @@ func BenchmarkEvent(b *testing.B) {
 	mask := redact.New()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := event(bus.Message{Seq: 1, Data: data}, mask); err != nil {
+		if _, err := newEvent(bus.Message{Seq: 1, Data: data}, mask); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -61,10 +61,10 @@ type Config struct {
 	// Ready is called once with the URL, when requests are accepted. It may be nil.
 	Ready func(url string)
 
-	// kept bounds the alerts that are kept for readers.
-	kept fanout.Bounds
-	// beyond reports whether other machines can reach the listener.
-	beyond bool
+	// backlog bounds the alerts that are kept for readers.
+	backlog fanout.Bounds
+	// exposed reports whether other machines can reach the listener.
+	exposed bool
 }
 
 // Run serves until ctx ends. Then it sends readers the alerts that are stored by then, ends
@@ -79,20 +79,20 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	cfg.beyond = httpguard.Exposed(l.Addr())
+	cfg.exposed = httpguard.Exposed(l.Addr())
 	g, ctx := errgroup.WithContext(ctx)
-	// All else stops only after the readers got the last alerts.
-	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	// The rest stops only after the feed has published the last alerts.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	h, err := newHandler(life, cfg)
+	h, err := newHandler(serving, cfg)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	g.Go(func() error { defer stop(); return h.feed.run(ctx, life) })
-	g.Go(func() error { h.hub.Run(life); return nil })
-	g.Go(func() error { return h.actions.run(life) })
+	g.Go(func() error { defer stop(); return h.feed.run(ctx, serving) })
+	g.Go(func() error { h.hub.Run(serving); return nil })
+	g.Go(func() error { return h.actions.run(serving) })
 	g.Go(func() error {
-		return httpserve.Serve(life, l, httpserve.NewServer(h, cfg.Logger), cfg.Logger)
+		return httpserve.Serve(serving, l, httpserve.NewServer(h, cfg.Logger), cfg.Logger)
 	})
 	url := "http://" + httpguard.DialAddress(l.Addr())
 	cfg.Logger.Info("the dashboard listens", "url", url)
@@ -113,9 +113,9 @@ func (c Config) complete() (Config, error) {
 	c.Logger = c.Logger.With("component", "dashboard")
 	c.Bus.Name, c.Bus.Role, c.Bus.Logger = "tocsin dashboard", bus.RoleDashboard, c.Logger
 	if c.Actions != nil {
-		as := *c.Actions
-		as.Name, as.Role, as.Logger = "tocsin dashboard desk", bus.RoleGateway, c.Logger
-		c.Actions = &as
+		actions := *c.Actions
+		actions.Name, actions.Role, actions.Logger = "tocsin dashboard desk", bus.RoleGateway, c.Logger
+		c.Actions = &actions
 	}
 	c.Token = strings.TrimSpace(c.Token)
 	return c, nil

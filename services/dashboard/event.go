@@ -16,9 +16,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// event decodes an alert and encodes it for readers: as it is stored, including fields of
+// newEvent decodes an alert and encodes it for readers: as it is stored, including fields of
 // another version, unless it contains secrets or invisible characters.
-func event(m bus.Message, mask *redact.Engine) (*fanout.Event, error) {
+func newEvent(m bus.Message, mask *redact.Engine) (*fanout.Event, error) {
 	var a alert.Alert
 	if err := json.Unmarshal(m.Data, &a); err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func event(m bus.Message, mask *redact.Engine) (*fanout.Event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bytes.Equal(before, data) && plain(m.Data) {
+	if bytes.Equal(before, data) && isShowable(m.Data) {
 		if data, err = oneLine(m.Data); err != nil {
 			return nil, err
 		}
@@ -44,9 +44,9 @@ func event(m bus.Message, mask *redact.Engine) (*fanout.Event, error) {
 	}, nil
 }
 
-// plain reports whether JSON, including unknown fields, contains no characters that must
+// isShowable reports whether JSON, including unknown fields, contains no characters that must
 // not be shown, neither as they are nor escaped.
-func plain(data []byte) bool {
+func isShowable(data []byte) bool {
 	return !bytes.Contains(data, []byte(`\u`)) && sanitize.Strip(string(data)) == strings.ReplaceAll(string(data), "\r\n", "\n")
 }
 

@@ -18,7 +18,7 @@ func FuzzEvent(f *testing.F) {
 	f.Add([]byte("\n\ndata: x"))
 	mask := redact.New()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e, err := event(bus.Message{Seq: 7, Data: data}, mask)
+		e, err := newEvent(bus.Message{Seq: 7, Data: data}, mask)
 		if err != nil {
 			return
 		}

@@ -26,8 +26,8 @@ type handler struct {
 	metrics *metrics
 	log     *slog.Logger
 
-	// life ends when the dashboard stops.
-	life    context.Context
+	// serving ends when the dashboard stops.
+	serving context.Context
 	hub     *fanout.Hub
 	feed    *feed
 	history *history
@@ -38,7 +38,7 @@ type handler struct {
 	dropped atomic.Uint64
 }
 
-func newHandler(life context.Context, cfg Config) (*handler, error) {
+func newHandler(serving context.Context, cfg Config) (*handler, error) {
 	page, err := web.New()
 	if err != nil {
 		return nil, err
@@ -46,11 +46,11 @@ func newHandler(life context.Context, cfg Config) (*handler, error) {
 	policy := httpguard.Policy{AllowedHosts: cfg.AllowedHosts}
 	h := &handler{
 		policy: policy.WithListener(cfg.Addr), signIns: newSignIns(), browser: cfg.Browser, version: cfg.Version,
-		page: page, metrics: newMetrics(cfg.Registry), log: cfg.Logger, life: life, readers: make(chan struct{}, maxReaders),
+		page: page, metrics: newMetrics(cfg.Registry), log: cfg.Logger, serving: serving, readers: make(chan struct{}, maxReaders),
 	}
-	h.access = httpguard.Access{Token: cfg.Token, Exposed: cfg.beyond, Proxy: cfg.Proxy, SignedIn: h.signedIn}
+	h.access = httpguard.Access{Token: cfg.Token, Exposed: cfg.exposed, Proxy: cfg.Proxy, SignedIn: h.signedIn}
 	mask := redact.New()
-	h.hub = fanout.New(cfg.kept, func(alerts int) {
+	h.hub = fanout.New(cfg.backlog, func(alerts int) {
 		h.metrics.dropped.Add(float64(alerts))
 		h.dropped.Add(uint64(alerts))
 	})
@@ -73,8 +73,8 @@ func newHandler(life context.Context, cfg Config) (*handler, error) {
 // the page stays open. Trusted types prevent scripts from turning text into HTML.
 func (h *handler) protect(header http.Header, r *http.Request, _ *httpserve.Route) {
 	connect := "'self'"
-	if at := h.browser.url(r); at != "" && h.policy.CheckHost(r) == nil {
-		connect += " " + anyPortOf(at)
+	if address := h.browser.url(r); address != "" && h.policy.CheckHost(r) == nil {
+		connect += " " + withAnyPort(address)
 	}
 	header.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "+
 		"manifest-src 'self'; connect-src "+connect+"; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "+

@@ -134,7 +134,7 @@ type alertsReply struct {
 }
 
 func (h *handler) alerts(r *http.Request) (any, error) {
-	limit, err := number(r, "limit", defaultAlerts, 1, maxAlerts)
+	limit, err := numberParam(r, "limit", defaultAlerts, 1, maxAlerts)
 	if err != nil {
 		return nil, err
 	}
@@ -165,8 +165,8 @@ func (h *handler) alerts(r *http.Request) (any, error) {
 	return reply, err
 }
 
-// number reads a query parameter within bounds.
-func number(r *http.Request, name string, fallback, lowest, highest int) (int, error) {
+// numberParam reads a query parameter within bounds.
+func numberParam(r *http.Request, name string, fallback, lowest, highest int) (int, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
 		return fallback, nil

@@ -28,13 +28,13 @@ func newMetrics(r *prometheus.Registry) *metrics {
 	return &metrics{
 		Metrics:  m,
 		requests: m.Requests(),
-		actions:  m.CounterVec("desk_requests_total", "What people asked for and did, by what and result.", "what", "result"),
-		alerts:   m.Counter("alerts_total", "Alerts that came from the bus, each once."),
+		actions:  m.CounterVec("desk_requests_total", "Requests of people, by what and result.", "what", "result"),
+		alerts:   m.Counter("alerts_total", "Alerts read from the bus, each once."),
 		sent:     m.Counter("sent_total", "Alerts written to readers, including replayed ones."),
-		dropped:  m.Counter("dropped_total", "Alerts that readers were too slow for; each reader gets their number."),
+		dropped:  m.Counter("dropped_total", "Alerts that slow readers missed."),
 		resumes:  m.Counter("resumes_total", "Readers that resumed from their position."),
 		full:     m.Counter("readers_refused_total", "Readers refused because there were too many."),
-		missed:   m.Counter("missed_total", "Alerts that the bus had dropped before they could be read."),
+		missed:   m.Counter("missed_total", "Alerts that the bus dropped before the dashboard read them."),
 		panics:   m.Panics(),
 		page:     m.Handler(),
 	}

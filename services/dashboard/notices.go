@@ -20,7 +20,7 @@ const (
 // notices answers with the messages of agents to their users, newest first.
 func (h *handler) notices(r *http.Request) (any, error) {
 	return h.countAction("notices", func() (any, error) {
-		limit, err := number(r, "limit", defaultNotices, 1, maxNotices)
+		limit, err := numberParam(r, "limit", defaultNotices, 1, maxNotices)
 		if err != nil {
 			return nil, err
 		}

@@ -21,9 +21,9 @@ func explain(err error) *httpserve.Refusal {
 	case errors.Is(err, context.Canceled):
 		message = "the dashboard is stopping: try again"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		message = "the bus does not answer: tocsin doctor says what is wrong"
+		message = "the bus does not answer: run tocsin doctor to see why"
 	case errors.Is(err, bus.ErrUnreachable):
-		message = "the bus is unreachable: tocsin doctor says what is wrong"
+		message = "the bus is unreachable: run tocsin doctor to see why"
 	}
 	return httpserve.Refuse(http.StatusServiceUnavailable, message).Retry(httpserve.RetryAfter)
 }
@@ -33,8 +33,8 @@ type okReply struct {
 	OK bool `json:"ok"`
 }
 
-// value makes a handler of a function that returns a value, which is encoded as JSON.
-func value(serve func(*http.Request) (any, error)) func(*http.Request) (httpserve.Answer, error) {
+// answerJSON makes a handler of a function that returns a value to encode as JSON.
+func answerJSON(serve func(*http.Request) (any, error)) func(*http.Request) (httpserve.Answer, error) {
 	return func(r *http.Request) (httpserve.Answer, error) {
 		v, err := serve(r)
 		if err != nil {

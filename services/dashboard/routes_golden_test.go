@@ -39,9 +39,9 @@ func TestEveryRoute(t *testing.T) {
 		{name: "a local page", header: []string{"Origin", "http://localhost:3000"}},
 		{name: "an embedding page", header: []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}},
 		{name: "no token", change: func(c *Config) { c.Token = "s3cret" }},
-		{name: "no token, beyond loopback", change: func(c *Config) { c.Token, c.beyond = "s3cret", true }},
-		{name: "a wrong token, beyond loopback", header: []string{"Authorization", "Bearer x"}, change: func(c *Config) { c.Token, c.beyond = "s3cret", true }},
-		{name: "the token", header: []string{"Authorization", "Bearer s3cret"}, change: func(c *Config) { c.Token, c.beyond = "s3cret", true }},
+		{name: "no token, beyond loopback", change: func(c *Config) { c.Token, c.exposed = "s3cret", true }},
+		{name: "a wrong token, beyond loopback", header: []string{"Authorization", "Bearer x"}, change: func(c *Config) { c.Token, c.exposed = "s3cret", true }},
+		{name: "the token", header: []string{"Authorization", "Bearer s3cret"}, change: func(c *Config) { c.Token, c.exposed = "s3cret", true }},
 	}
 	for _, from := range senders {
 		h := newTestHandler(t, from.change)

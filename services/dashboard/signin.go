@@ -86,7 +86,7 @@ func (h *handler) signIn(r *http.Request) (httpserve.Answer, error) {
 	var b struct {
 		Token string `json:"token"`
 	}
-	if err := body(r, &b); err != nil {
+	if err := decodeBody(r, &b); err != nil {
 		return httpserve.Answer{}, err
 	}
 	token := strings.TrimSpace(b.Token)
@@ -112,9 +112,9 @@ func (h *handler) signOut(r *http.Request) (httpserve.Answer, error) {
 // newSignInCookie returns the cookie, which scripts can't read and other sites can't have
 // sent. If the page was loaded by TLS, which its Origin shows even behind a proxy, the
 // browser sends it by TLS only.
-func newSignInCookie(r *http.Request, value string, life time.Duration) string {
+func newSignInCookie(r *http.Request, value string, ttl time.Duration) string {
 	cookie := http.Cookie{ //nolint:gosec // Secure only if the page was loaded by TLS, else browsers would drop the cookie
-		Name: signInCookie, Value: value, Path: "/", MaxAge: int(life.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Name: signInCookie, Value: value, Path: "/", MaxAge: int(ttl.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
 	}
 	return cookie.String()

@@ -49,7 +49,7 @@ func (b *testBus) large(t *testing.T, n int) {
 func TestSlowReader(t *testing.T) {
 	b := newBus(t)
 	cfg := b.config()
-	cfg.kept.Events = 100
+	cfg.backlog.Events = 100
 	d := start(t, cfg)
 	d.awaitReady(t)
 	slow := dial(t, d, "")

@@ -71,7 +71,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	defer context.AfterFunc(h.life, cancel)()
+	defer context.AfterFunc(h.serving, cancel)()
 	s := sender{handler: h, mayRead: func() bool { return h.access.CheckRead(r) == nil }, query: q, request: r.Context(), out: http.NewResponseController(w), w: w, joined: time.Now()}
 	// The request is read, and the answer may take days.
 	if err := s.out.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -164,16 +164,16 @@ func (s *sender) start(ctx context.Context) (fanout.Position, error) {
 	case s.query.replay > 0:
 		return now.Position, s.replay(ctx, now)
 	default:
-		// After the alerts that were stored before it joined: the bus may have been
-		// unreachable since.
-		at := now.Position
+		// Not simply the end: alerts that were stored after the reader joined are new to
+		// it, also if the bus was unreachable meanwhile.
+		position := now.Position
 		for _, e := range slices.Backward(now.Events) {
 			if e.Time.Before(s.joined) {
 				break
 			}
-			at.Seq = e.Seq - 1
+			position.Seq = e.Seq - 1
 		}
-		return at, nil
+		return position, nil
 	}
 }
 
@@ -221,14 +221,14 @@ func (s *sender) readOlder(ctx context.Context, before uint64, limit int) ([]*fa
 
 // join joins the hub at a position. Alerts that the hub does not keep are first read from
 // the bus.
-func (s *sender) join(ctx context.Context, at fanout.Position) (*fanout.Reader, error) {
+func (s *sender) join(ctx context.Context, position fanout.Position) (*fanout.Reader, error) {
 	for {
-		reader, err := s.hub.Join(ctx, s.query.filter, at)
+		reader, err := s.hub.Join(ctx, s.query.filter, position)
 		switch {
 		case errors.Is(err, fanout.ErrRecreated):
-			at = fanout.Position{Generation: s.hub.Snapshot().Generation}
+			position = fanout.Position{Generation: s.hub.Snapshot().Generation}
 		case errors.Is(err, fanout.ErrTooOld):
-			if at, err = s.sendUntilBacklog(ctx, at); err != nil {
+			if position, err = s.sendUntilBacklog(ctx, position); err != nil {
 				return nil, err
 			}
 		default:
@@ -239,17 +239,17 @@ func (s *sender) join(ctx context.Context, at fanout.Position) (*fanout.Reader, 
 
 // sendUntilBacklog sends the next alerts after a position, up to those that the hub keeps, and
 // returns the position after them.
-func (s *sender) sendUntilBacklog(ctx context.Context, at fanout.Position) (fanout.Position, error) {
+func (s *sender) sendUntilBacklog(ctx context.Context, position fanout.Position) (fanout.Position, error) {
 	now := s.hub.Snapshot()
-	if now.Generation != at.Generation || at.Seq+1 >= now.From {
-		return at, nil // Join decides
+	if now.Generation != position.Generation || position.Seq+1 >= now.From {
+		return position, nil // Join decides
 	}
-	events, next, err := s.readSpan(ctx, at.Seq+1, now.From-1)
+	events, next, err := s.readSpan(ctx, position.Seq+1, now.From-1)
 	if err != nil {
-		return at, err
+		return position, err
 	}
-	at.Seq = next - 1
-	return at, s.sendEvents(ctx, s.query.filter.Select(events))
+	position.Seq = next - 1
+	return position, s.sendEvents(ctx, s.query.filter.Select(events))
 }
 
 // readSpan reads the alerts from a sequence up to an end, and returns the next sequence.
@@ -265,14 +265,14 @@ func (s *sender) readSpan(ctx context.Context, from, end uint64) ([]*fanout.Even
 // deliver sends everything that the reader can take.
 func (s *sender) deliver(ctx context.Context, reader *fanout.Reader) error {
 	for {
-		t, err := reader.Take(ctx)
+		batch, err := reader.Take(ctx)
 		if err != nil {
 			return err
 		}
-		if t.Dropped > 0 {
-			s.buf = append(s.buf, droppedEvent(t.Dropped)...)
+		if batch.Dropped > 0 {
+			s.buf = append(s.buf, droppedEvent(batch.Dropped)...)
 		}
-		if err := s.sendEvents(ctx, t.Events); err != nil || !t.More {
+		if err := s.sendEvents(ctx, batch.Events); err != nil || !batch.More {
 			return err
 		}
 	}
@@ -313,7 +313,7 @@ func (s *sender) write(ctx context.Context, piece []byte) error {
 	if err := s.out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("%w: %w", errReaderGone, err)
 	}
-	if s.life.Err() != nil { // the shutdown may have set its deadline before
+	if s.serving.Err() != nil { // the shutdown may have set its deadline before
 		_ = s.out.SetWriteDeadline(time.Now().Add(graceTimeout)) // the same connection as above
 	}
 	if ctx.Err() != nil {

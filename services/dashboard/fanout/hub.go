@@ -59,13 +59,13 @@ func New(bounds Bounds, dropped func(alerts int)) *Hub {
 // Run runs the loop until ctx ends.
 func (h *Hub) Run(ctx context.Context) {
 	defer close(h.ended)
-	c := newLoopState(h.bounds)
+	s := newLoopState(h.bounds)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case f := <-h.calls:
-			f(c)
+			f(s)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func (h *Hub) Run(ctx context.Context) {
 func (h *Hub) do(ctx context.Context, f func(*loopState)) error {
 	done := make(chan struct{})
 	select {
-	case h.calls <- func(c *loopState) { f(c); close(done) }:
+	case h.calls <- func(s *loopState) { f(s); close(done) }:
 		<-done // the loop runs it at once
 		return nil
 	case <-h.ended:
@@ -87,10 +87,10 @@ func (h *Hub) do(ctx context.Context, f func(*loopState)) error {
 // Load sets the alerts of the stream from a sequence on. A further call is for a recreated
 // stream.
 func (h *Hub) Load(ctx context.Context, from uint64, events []*Event) error {
-	return h.do(ctx, func(c *loopState) {
-		c.load(from, events)
-		h.snapshot.Store(c.snapshot())
-		if c.generation == 1 {
+	return h.do(ctx, func(s *loopState) {
+		s.load(from, events)
+		h.snapshot.Store(s.snapshot())
+		if s.generation == 1 {
 			close(h.loaded)
 		}
 	})
@@ -99,13 +99,13 @@ func (h *Hub) Load(ctx context.Context, from uint64, events []*Event) error {
 // Loaded is closed after the first Load.
 func (h *Hub) Loaded() <-chan struct{} { return h.loaded }
 
-// Publish passes the next alerts to every reader without waiting for any. At is the sequence
-// of the last message, even if that was not an alert.
-func (h *Hub) Publish(ctx context.Context, at uint64, events []*Event) error {
-	return h.do(ctx, func(c *loopState) {
-		c.add(at, events)
-		h.snapshot.Store(c.snapshot())
-		c.wake(events)
+// Publish passes the next alerts to every reader without waiting for any. Last is the
+// sequence of the last message, even if that was not an alert.
+func (h *Hub) Publish(ctx context.Context, last uint64, events []*Event) error {
+	return h.do(ctx, func(s *loopState) {
+		s.add(last, events)
+		h.snapshot.Store(s.snapshot())
+		s.wake(events)
 	})
 }
 
@@ -114,8 +114,8 @@ func (h *Hub) Snapshot() *Snapshot { return h.snapshot.Load() }
 
 // Join adds a reader that has all alerts up to a position. Its error is [ErrTooOld] or
 // [ErrRecreated] if it can't continue from there. The caller must call Leave.
-func (h *Hub) Join(ctx context.Context, filter Filter, at Position) (r *Reader, err error) {
-	doErr := h.do(ctx, func(c *loopState) { r, err = c.join(filter, at) })
+func (h *Hub) Join(ctx context.Context, filter Filter, position Position) (r *Reader, err error) {
+	doErr := h.do(ctx, func(s *loopState) { r, err = s.join(filter, position) })
 	if r != nil {
 		r.hub = h
 	}
@@ -124,13 +124,13 @@ func (h *Hub) Join(ctx context.Context, filter Filter, at Position) (r *Reader, 
 
 // Leave removes a reader.
 func (h *Hub) Leave(r *Reader) {
-	_ = h.do(context.Background(), func(c *loopState) { delete(c.readers, r) }) // a stopped hub has no readers
+	_ = h.do(context.Background(), func(s *loopState) { delete(s.readers, r) }) // a stopped hub has no readers
 }
 
 // loopState is the state that only the loop accesses.
 type loopState struct {
 	generation int
-	at         uint64
+	last       uint64
 	backlog    backlog
 	readers    map[*Reader]struct{}
 }
@@ -139,29 +139,29 @@ func newLoopState(bounds Bounds) *loopState {
 	return &loopState{backlog: backlog{bounds: bounds}, readers: map[*Reader]struct{}{}}
 }
 
-func (c *loopState) load(from uint64, events []*Event) {
-	c.generation++
-	c.backlog, c.at = backlog{bounds: c.backlog.bounds, from: from}, max(from, 1)-1
+func (s *loopState) load(from uint64, events []*Event) {
+	s.generation++
+	s.backlog, s.last = backlog{bounds: s.backlog.bounds, from: from}, max(from, 1)-1
 	for _, e := range events {
-		c.backlog.add(e)
-		c.at = e.Seq
+		s.backlog.add(e)
+		s.last = e.Seq
 	}
 }
 
-func (c *loopState) snapshot() *Snapshot {
-	return &Snapshot{Position: Position{c.generation, c.at}, From: c.backlog.from, Events: c.backlog.events}
+func (s *loopState) snapshot() *Snapshot {
+	return &Snapshot{Position: Position{s.generation, s.last}, From: s.backlog.from, Events: s.backlog.events}
 }
 
-func (c *loopState) add(at uint64, events []*Event) {
+func (s *loopState) add(last uint64, events []*Event) {
 	for _, e := range events {
-		c.backlog.add(e)
+		s.backlog.add(e)
 	}
-	c.at = at
+	s.last = last
 }
 
 // wake notifies the readers that want any of the events.
-func (c *loopState) wake(events []*Event) {
-	for r := range c.readers {
+func (s *loopState) wake(events []*Event) {
+	for r := range s.readers {
 		before := r.published
 		for _, e := range events {
 			if r.filter.Matches(e) {
@@ -174,18 +174,18 @@ func (c *loopState) wake(events []*Event) {
 	}
 }
 
-func (c *loopState) join(filter Filter, at Position) (*Reader, error) {
-	if at.Generation != c.generation {
+func (s *loopState) join(filter Filter, position Position) (*Reader, error) {
+	if position.Generation != s.generation {
 		return nil, ErrRecreated
 	}
-	if at.Seq+1 < c.backlog.from {
+	if position.Seq+1 < s.backlog.from {
 		return nil, ErrTooOld
 	}
-	r := &Reader{filter: filter, at: at, wake: make(chan struct{}, 1)}
-	r.published = uint64(len(filter.Select(after(c.backlog.events, at.Seq))))
+	r := &Reader{filter: filter, position: position, wake: make(chan struct{}, 1)}
+	r.published = uint64(len(filter.Select(after(s.backlog.events, position.Seq))))
 	if r.published > 0 {
 		r.notify()
 	}
-	c.readers[r] = struct{}{}
+	s.readers[r] = struct{}{}
 	return r, nil
 }

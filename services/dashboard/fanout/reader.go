@@ -15,9 +15,9 @@ type Reader struct {
 	wake   chan struct{}
 	// published counts the alerts that match its filter, since its first position.
 	published uint64
-	// taken counts those of them that it has taken or missed, up to the position at.
-	taken uint64
-	at    Position
+	// taken counts those of them that it has taken or missed, up to its position.
+	taken    uint64
+	position Position
 }
 
 // notify signals that there is something to take. Signals do not add up.
@@ -41,25 +41,25 @@ type Batch struct {
 }
 
 // Take returns the next alerts in order, and the number of alerts that the reader missed.
-func (r *Reader) Take(ctx context.Context) (t Batch, err error) {
+func (r *Reader) Take(ctx context.Context) (batch Batch, err error) {
 	snapshot := r.hub.snapshot.Load()
-	if snapshot.Generation != r.at.Generation || r.at.Seq+1 < snapshot.From {
+	if snapshot.Generation != r.position.Generation || r.position.Seq+1 < snapshot.From {
 		var published uint64
-		err := r.hub.do(ctx, func(c *loopState) { snapshot, published = c.snapshot(), r.published })
+		err := r.hub.do(ctx, func(s *loopState) { snapshot, published = s.snapshot(), r.published })
 		if err != nil {
-			return t, err
+			return batch, err
 		}
-		t.Dropped = r.skip(snapshot, published)
-		r.hub.dropped(t.Dropped)
+		batch.Dropped = r.skip(snapshot, published)
+		r.hub.dropped(batch.Dropped)
 	}
-	t.Events, t.More = r.next(snapshot)
-	return t, nil
+	batch.Events, batch.More = r.next(snapshot)
+	return batch, nil
 }
 
 // skip moves to the first alert that is kept, and returns how many matching alerts the reader
 // missed. Published is how many matched so far.
 func (r *Reader) skip(snapshot *Snapshot, published uint64) int {
-	r.at = Position{snapshot.Generation, max(snapshot.From, 1) - 1}
+	r.position = Position{snapshot.Generation, max(snapshot.From, 1) - 1}
 	left := uint64(len(r.filter.Select(snapshot.Events)))
 	lost := published - r.taken - left
 	r.taken += lost
@@ -68,19 +68,19 @@ func (r *Reader) skip(snapshot *Snapshot, published uint64) int {
 
 // next returns the next alerts that match the filter.
 func (r *Reader) next(snapshot *Snapshot) (events []*Event, more bool) {
-	bytes := 0
-	for _, e := range after(snapshot.Events, r.at.Seq) {
+	size := 0
+	for _, e := range after(snapshot.Events, r.position.Seq) {
 		if !r.filter.Matches(e) {
 			continue
 		}
-		if len(events) == maxBatchEvents || bytes > 0 && bytes+len(e.Frame) > maxBatchBytes {
-			r.at.Seq = events[len(events)-1].Seq
+		if len(events) == maxBatchEvents || size > 0 && size+len(e.Frame) > maxBatchBytes {
+			r.position.Seq = events[len(events)-1].Seq
 			r.taken += uint64(len(events))
 			return events, true
 		}
-		events, bytes = append(events, e), bytes+len(e.Frame)
+		events, size = append(events, e), size+len(e.Frame)
 	}
-	r.at.Seq = max(r.at.Seq, snapshot.Seq)
+	r.position.Seq = max(r.position.Seq, snapshot.Seq)
 	r.taken += uint64(len(events))
 	return events, false
 }

@@ -32,7 +32,7 @@ const (
 var (
 	ErrUnreachable = errors.New("the bus is unreachable: alerts raised meanwhile are delivered when it is back; run tocsin doctor to see why")
 	ErrNoAnswer    = errors.New("the bus does not answer: alerts raised meanwhile are delivered when it does; run tocsin doctor to see why")
-	ErrNoDetector  = errors.New("the detector does not answer: tocsin doctor says what is wrong")
+	ErrNoDetector  = errors.New("the detector does not answer: run tocsin doctor to see why")
 )
 
 // Client has a session on the bus, which is opened again whenever it was closed.

@@ -47,7 +47,7 @@ func TestLines(t *testing.T) {
 	write("gap.json", l, err)
 	l, err = p.heartbeat()
 	write("heartbeat.json", l, err)
-	l, err = p.failure(errors.New("the bus is unreachable: tocsin doctor says what is wrong"))
+	l, err = p.failure(errors.New("the bus is unreachable: run tocsin doctor to see why"))
 	write("error.json", l, err)
 
 	a := testAlert("01")

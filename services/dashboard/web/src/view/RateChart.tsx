@@ -38,7 +38,7 @@ export function RateChart({ height, axes = false }: { height: number; axes?: boo
     <section class="rate" aria-label="Alert rate">
       <div class="rate-head">
         <h2>
-          Alerts in {span.name}
+          Alerts in the last {span.name}
         </h2>
         <p class="readout">
           {at === undefined || counted.times[at] === undefined

@@ -36,7 +36,7 @@ type Browser struct {
 	// configured it. Browsers get it only if it has no more permissions than the role.
 	Check bool
 
-	// checkPermissions checks that.
+	// checkPermissions is set by the handler.
 	checkPermissions func(context.Context) error
 }
 
@@ -140,9 +140,9 @@ func (b Browser) url(r *http.Request) string {
 	if b.URL == nil {
 		return ""
 	}
-	at := b.URL()
-	u, err := url.Parse(at)
-	if at == "" || err != nil || !plainHost(u.Host) {
+	address := b.URL()
+	u, err := url.Parse(address)
+	if address == "" || err != nil || !plainHost(u.Host) {
 		return ""
 	}
 	if b.OnAllAddresses && u.Port() != "" {
@@ -171,11 +171,11 @@ func isFromThisMachine(r *http.Request) bool {
 	return err == nil && addr.Addr().Unmap().IsLoopback() && httpguard.Loopback(name)
 }
 
-// anyPortOf returns a websocket's address for the content security policy, with any port.
-func anyPortOf(at string) string {
-	u, err := url.Parse(at)
+// withAnyPort returns a websocket's address for the content security policy, with any port.
+func withAnyPort(address string) string {
+	u, err := url.Parse(address)
 	if err != nil || u.Port() == "" {
-		return at
+		return address
 	}
 	return u.Scheme + "://" + strings.TrimSuffix(u.Host, u.Port()) + "*"
 }
@@ -185,8 +185,8 @@ func plainHost(host string) bool {
 	return host != "" && strings.Trim(strings.ToLower(host), "abcdefghijklmnopqrstuvwxyz0123456789-_.:[]") == ""
 }
 
-// session is what the page loads first.
-type session struct {
+// pageSession is what the page loads first.
+type pageSession struct {
 	Version string     `json:"version"`
 	Bus     *busAccess `json:"bus"`
 	// Desk reports whether actions are possible, and DeskReason why not.
@@ -205,11 +205,11 @@ type busAccess struct {
 }
 
 func (h *handler) session(r *http.Request) (any, error) {
-	s := session{Version: h.version, Desk: h.actions.enabled(), DeskReason: h.actions.disabled, TokenRequired: h.access.Token != "", SignedIn: h.signedIn(r)}
-	if at := h.browser.url(r); at != "" && h.browser.Key != nil {
+	s := pageSession{Version: h.version, Desk: h.actions.enabled(), DeskReason: h.actions.disabled, TokenRequired: h.access.Token != "", SignedIn: h.signedIn(r)}
+	if address := h.browser.url(r); address != "" && h.browser.Key != nil {
 		key, err := h.browser.key(r.Context())
 		if err == nil {
-			s.Bus = &busAccess{URL: at, Seed: key.Seed, JWT: key.JWT}
+			s.Bus = &busAccess{URL: address, Seed: key.Seed, JWT: key.JWT}
 		} else { // the page uses /events/stream
 			h.log.Warn("browsers can't connect to the bus", "error", err)
 		}
