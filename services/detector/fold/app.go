@@ -14,23 +14,23 @@ import (
 // app is the state of one app.
 type app struct {
 	name string
-	// untracked reports whether there is no room for the app. Then it is dropped after one
-	// message.
+	// untracked reports whether there is no room for the app. Then it is dropped after its
+	// events of one message.
 	untracked bool
 	age       age
 	noise     *noise.App
-	// rules are those of the table, with their states.
+	// rules are the rules of the table, in its order, with their states.
 	rules    []rule.Rule
 	releases releases
 	links    links
 
-	// size is about how many bytes the app takes, as the fold has counted it.
+	// size is the part of Fold.bytes that is counted for the app.
 	size int
-	// encoded is the app in a snapshot, nil when it has changed since.
+	// encoded is the app in the last snapshot, nil if it has changed since.
 	encoded []byte
 }
 
-// newApp returns an app whose first event comes now.
+// newApp returns an app whose first event is observed now.
 func (f *Fold) newApp(name string, now time.Time) *app {
 	a := f.emptyApp(name)
 	a.age = age{first: now, last: now}
@@ -48,13 +48,13 @@ func (f *Fold) emptyApp(name string) *app {
 	return a
 }
 
-// ruleApp returns an app as the rule with an index in the table sees it.
+// ruleApp returns what the rule with an index in the table sees of an app.
 func (f *Fold) ruleApp(a *app, choice ruleset.Set, index int) *rule.App {
-	return &rule.App{Name: a.name, Choice: choice, Incidents: openIncidents{f.incidents.open[index], a}, Leading: a.leading}
+	return &rule.App{Name: a.name, Choice: choice, Incidents: openIncidents{f.incidents.open[index], a}, Leading: a.leadingError}
 }
 
-// leading returns the error that came most often in the last 10 s.
-func (a *app) leading(now time.Time) (name string, count int64) {
+// leadingError returns the error that came most often in the last 10 s.
+func (a *app) leadingError(now time.Time) (name string, count int64) {
 	if leader, ok := findRule[rule.Leader](a); ok {
 		return leader.Leading(now)
 	}
@@ -74,6 +74,7 @@ func findRule[T any](a *app) (found T, ok bool) {
 // appSize is about what an app without state takes, in bytes.
 const appSize = 2048
 
+// measure returns about how many bytes the app takes.
 func (a *app) measure() int {
 	size := appSize + len(a.name) + a.noise.Size() + a.releases.size
 	for _, r := range a.rules {
@@ -92,34 +93,34 @@ func (a *app) state(s *snapshot.State) {
 	}
 }
 
-// switchRules starts and drops the rules that consist of several, by the age of the app
-// and what is open. It reports whether anything changed.
+// switchRules starts and drops variants of rules, by the age of the app and its open
+// incidents. It reports whether the state has changed.
 func (a *app) switchRules(now time.Time) (changed bool) {
 	for _, r := range a.rules {
-		if r, ok := r.(rule.Switcher); ok && r.Switch(a.young(), now) {
+		if r, ok := r.(rule.Switcher); ok && r.Switch(a.isYoung(), now) {
 			changed = true
 		}
 	}
 	return changed
 }
 
-// links are the newest alerts of an app that later alerts can be correlated with. Of
+// links are the newest alerts of an app with which later alerts can be correlated. Of
 // several at the same time the first is kept.
 type links struct{ regression, anomaly, escalation link }
 
-// link is the time and the correlation id of such an alert.
+// link is the time of such an alert and its correlation id.
 type link struct {
-	at time.Time
-	id string
+	time time.Time
+	id   string
 }
 
-// correlationWindow is how far a regression and an anomaly may be apart to belong
-// together, in both directions and inclusive.
+// correlationWindow is the largest time between a regression and an anomaly that belong
+// together, in either order.
 const correlationWindow = 5 * time.Second
 
-// correlate gives an alert the correlation id of the one it belongs to: the newest, and of
-// several at the same time, such as the regressions of one load, the first, with which
-// alert.Digest joins it. Ends belong to none.
+// correlate gives an alert the correlation id of the one that it belongs to: the newest, and
+// of several at the same time, such as the regressions of one load, the first. alert.Digest
+// joins the two. Resolutions belong to no other alert.
 func (l *links) correlate(a *alert.Alert) {
 	if a.IsResolution() {
 		return
@@ -130,35 +131,35 @@ func (l *links) correlate(a *alert.Alert) {
 	case a.Category == alert.Anomaly:
 		own, other = other, own
 	case errortrack.Escalating(a):
-		l.escalated(a)
+		l.correlateEscalation(a)
 		return
 	default:
 		return
 	}
 	switch {
-	case other.near(a):
+	case other.isBefore(a):
 		a.CorrelationID = other.id
-	case a.Category == alert.Anomaly && l.escalation.near(a):
+	case a.Category == alert.Anomaly && l.escalation.isBefore(a):
 		a.CorrelationID = l.escalation.id
 	}
-	if own.id == "" || !own.at.Equal(a.Timestamp) {
-		*own = link{at: a.Timestamp, id: a.CorrelationID}
+	if own.id == "" || !own.time.Equal(a.Timestamp) {
+		*own = link{time: a.Timestamp, id: a.CorrelationID}
 	}
 }
 
-// escalated gives the alert about an error that escalates the correlation id of a spike
-// just before it, and a spike just after it gets its own: mostly they are about the same
-// errors.
-func (l *links) escalated(a *alert.Alert) {
-	if l.anomaly.near(a) {
+// correlateEscalation gives the alert about an escalating error the correlation id of a spike
+// just before it. A spike just after it gets the id of the escalation. Mostly both are about
+// the same errors.
+func (l *links) correlateEscalation(a *alert.Alert) {
+	if l.anomaly.isBefore(a) {
 		a.CorrelationID = l.anomaly.id
 	}
-	l.escalation = link{at: a.Timestamp, id: a.CorrelationID}
+	l.escalation = link{time: a.Timestamp, id: a.CorrelationID}
 }
 
-// near reports whether an alert came just after this one.
-func (l link) near(a *alert.Alert) bool {
-	gap := a.Timestamp.Sub(l.at)
+// isBefore reports whether an alert came within correlationWindow after the linked one.
+func (l link) isBefore(a *alert.Alert) bool {
+	gap := a.Timestamp.Sub(l.time)
 	return l.id != "" && gap >= 0 && gap <= correlationWindow
 }
 
@@ -170,5 +171,5 @@ func (l *links) state(s *snapshot.State) {
 
 func (l *link) state(s *snapshot.State) {
 	s.String(1, &l.id, idLen)
-	s.Time(2, &l.at)
+	s.Time(2, &l.time)
 }

@@ -47,7 +47,7 @@ func (t *turn) applyNoiseCommand(c *query.NoiseRequest) (report noise.Report) {
 	return report
 }
 
-// acceptRule puts a rule in force that is proposed or was removed.
+// acceptRule puts a rule in force that was proposed or removed.
 func (f *Fold) acceptRule(id string, now time.Time) bool {
 	for _, a := range f.apps.All() {
 		if (*a).noise.Accept(id, now) {

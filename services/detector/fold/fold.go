@@ -2,15 +2,14 @@
 // (telemetry, CI results, alerts of other systems, noise commands) to its state, one by
 // one, and returns the alerts that they raise.
 //
-// It keeps the state of every app, gives each event to the rules of its table (table.go),
-// leaves out what noise rules hide, bounds storms of alerts, and gives alerts their ids.
-// Time is the bus's stamp of arrival in whole milliseconds. There is no clock and nothing
-// random: the same messages give the same alerts with the same ids, also when the state was
-// written and read back in between (Snapshot, Restore). Ids are the same on one processor
-// architecture only: rounding of floating point numbers can move a spike that is near the
-// limit to the next error.
+// A [Fold] keeps the state of every app. It drops events that noise rules hide, gives the
+// others to the detection rules (table.go), bounds storms of alerts, and gives alerts their
+// ids.
 //
-// A Fold is not safe for concurrent use. It does not change messages.
+// Time is the bus's stamp of arrival in whole milliseconds. There is no clock and nothing
+// random: the same messages give the same alerts with the same ids, also after
+// [Fold.Snapshot] and [Fold.Restore]. This holds on one processor architecture only, because
+// the rounding of floating point numbers can move a borderline spike to the next error.
 package fold
 
 import (
@@ -36,36 +35,38 @@ const (
 	// DefaultBytes is the default of Config.MaxBytes.
 	DefaultBytes = 128 << 20
 
-	// maxSkew is how far stamps may run backwards and count as the newest one, as happens
-	// when a cluster's leader changes. Further back, a clock was set back, and counting
-	// over time starts again.
+	// maxSkew is how far a stamp may be before the newest one, as happens when a cluster's
+	// leader changes. Such a stamp counts as the newest one. A stamp further back means that
+	// a clock was set back, and counting over time starts again.
 	maxSkew = time.Minute
 )
 
-// Config bounds a Fold. The senders of events choose the names of apps and how much there
-// is to remember of each. Past MaxApps a new app replaces one that was silent for 24 h, or
-// the newest app without history. An app has history once it has raised an alert or its
-// events span over 10 min. Where all apps have history, the new one is not tracked. Past
-// MaxBytes the same apps are forgotten first, then the one that was silent for the longest
-// time. A forgotten app starts from nothing.
+// Config configures a Fold and bounds its memory, because senders choose the names of apps
+// and how much there is to remember of each.
+//
+// Past MaxApps a new app replaces one without events for 24 h, or else the newest app without
+// history. An app has history once it has raised an alert or its events span over 10 min. If
+// all apps have history, the new one is not tracked. Past MaxBytes the same apps are
+// forgotten first, then the one with the oldest last event. A forgotten app starts without
+// state.
 type Config struct {
 	// Partition names the part of the log that is applied, empty for all of it. It is part
 	// of the ids of alerts, so a message in several parts raises different alerts.
 	Partition string
-	// MaxApps is how many apps are known; 0 means DefaultApps.
+	// MaxApps is how many apps are tracked; 0 means DefaultApps.
 	MaxApps int
 	// MaxBytes is about how much memory all apps take; 0 means DefaultBytes. One app takes
 	// 19 MB at most. Snapshots take as much again.
 	MaxBytes int
-	// Rules chooses the detection rules of each app. After a Restore they are the ones in
-	// force, not those that the snapshot was made with.
+	// Rules chooses the detection rules of each app, also after a Restore of a snapshot that
+	// was made with others.
 	Rules ruleset.Table
 }
 
-// Message is one message of the log. One of Events, CI, External and Noise is set, or none
-// for a message that could not be decoded or only lets time pass.
+// Message is one message of the log, which Apply does not change. One of Events, CI, External
+// and Noise is set, or none for a message that could not be decoded or only lets time pass.
 type Message struct {
-	// Seq is the message's sequence in its stream and Time the bus's stamp of its arrival.
+	// Seq is the message's sequence in its stream, and Time the bus's stamp of its arrival.
 	Seq  uint64
 	Time time.Time
 
@@ -84,18 +85,17 @@ type Outcome struct {
 	Alerts []alert.Alert
 	// Forgotten are the apps that are no longer tracked.
 	Forgotten []string
-	// Noise is the result of a noise command, nil for other messages.
+	// Noise is the result of a noise command, and nil for other messages.
 	Noise *noise.Report
 }
 
-// Fold is the state of the detector.
+// Fold is the state of the detector. It is not safe for concurrent use.
 type Fold struct {
 	cfg  Config
 	apps *lru.Map[string, *app]
-	// newcomers are the apps without history, in the order of their first events. created
-	// counts all apps so far.
+	// newcomers are the apps without history, in the order of their first events.
 	newcomers *lru.Map[string, *app]
-	created   uint64
+	created   uint64 // apps so far
 	untracked untrackedApps
 	bytes     int // of all apps
 	manual    *noise.Manual
@@ -105,19 +105,20 @@ type Fold struct {
 	budget    *ratelimit.Budget
 	incidents incidents
 	newest    time.Time
-	// forgotten is for Outcome.Forgotten.
+	// forgotten collects Outcome.Forgotten.
 	forgotten []string
 
 	count counters
-	event rule.Event // the current one
-	// template and key are reused buffers.
+	// event, template, key and buffer are reused: the current event as rules see it, its
+	// template, the dedup key of the current alert, and an app in a snapshot.
+	event         rule.Event
 	template, key []byte
 	buffer        []byte
-	// written is the length of the last snapshot, in bytes.
-	written int
+	// snapshotSize is the length of the last snapshot, in bytes.
+	snapshotSize int
 }
 
-// New returns a detector that has seen nothing.
+// New returns a detector without state.
 func New(cfg Config) *Fold {
 	if cfg.MaxApps == 0 {
 		cfg.MaxApps = DefaultApps
@@ -150,7 +151,7 @@ func (f *Fold) Apply(m Message) (out Outcome) {
 	return out
 }
 
-// clock returns the time that rules are given for a stamp.
+// clock returns the time of a stamp for the rules.
 func (f *Fold) clock(stamp time.Time) time.Time {
 	t := time.UnixMilli(stamp.UnixMilli()).UTC()
 	if skew := f.newest.Sub(t); skew > 0 && skew <= maxSkew {
@@ -160,19 +161,19 @@ func (f *Fold) clock(stamp time.Time) time.Time {
 	return t
 }
 
-// app finds or adds an app. If there is no room, it returns one that is not tracked.
+// app finds or adds an app. If there is no room, the app that it returns is not tracked.
 func (f *Fold) app(name string) *app {
 	if found := f.apps.Get(name); found != nil {
 		return *found
 	}
 	if f.apps.Len() == f.apps.Cap() {
-		out := f.evictionCandidate(nil)
-		if out == nil {
+		evicted := f.evictionCandidate(nil)
+		if evicted == nil {
 			f.untracked.add(name, f.newest)
 			return &app{name: name, untracked: true}
 		}
-		f.apps.Delete(out.name)
-		f.forget(out)
+		f.apps.Delete(evicted.name)
+		f.forget(evicted)
 	}
 	f.untracked.remove(name)
 	a := f.newApp(name, f.newest)
@@ -183,10 +184,10 @@ func (f *Fold) app(name string) *app {
 	return a
 }
 
-// evictionCandidate returns the app that a new one replaces: one that was silent for 24 h,
-// or the newest without history. It is nil if all apps but the spared one have history.
+// evictionCandidate returns the app that a new one replaces: one without events for 24 h, or
+// the newest one without history. It is nil if all apps except spared have history.
 func (f *Fold) evictionCandidate(spared *app) *app {
-	if oldest := f.apps.Oldest(); oldest != nil && oldest.Value.age.silent(f.newest) {
+	if oldest := f.apps.Oldest(); oldest != nil && oldest.Value.age.isExpired(f.newest) {
 		return oldest.Value
 	}
 	for _, newest := range f.newcomers.Backward() {
@@ -210,18 +211,18 @@ func (f *Fold) noteEvent(a *app) {
 
 // noteAlert records that an app has raised an alert.
 func (f *Fold) noteAlert(a *app) {
-	if a.untracked || a.age.raised {
+	if a.untracked || a.age.hasRaised {
 		return
 	}
-	a.age.raised, a.encoded = true, nil
+	a.age.hasRaised, a.encoded = true, nil
 	f.newcomers.Delete(a.name)
 }
 
-// Tracks reports whether an app is remembered.
+// Tracks reports whether an app is tracked.
 func (f *Fold) Tracks(app string) bool { return f.apps.Peek(appName(app)) != nil }
 
-// HasHistory reports whether an app is tracked and is not replaced by newcomers: it has
-// raised an alert, or its events span more than 10 min.
+// HasHistory reports whether an app is tracked and has raised an alert or events that span
+// more than 10 min. New apps do not replace it.
 func (f *Fold) HasHistory(app string) bool {
 	a := f.apps.Peek(appName(app))
 	return a != nil && (*a).age.hasHistory()
@@ -231,6 +232,7 @@ func (f *Fold) HasHistory(app string) bool {
 // at most 10,000.
 func (f *Fold) NotTracked() int { return f.untracked.count(f.newest) }
 
+// addApp starts to track an app.
 func (f *Fold) addApp(a *app) {
 	_, evicted := f.apps.Add(a.name, a)
 	a.size = a.measure()
@@ -251,28 +253,28 @@ func (f *Fold) noteChange(a *app) {
 	a.size = size
 }
 
-// shrink makes room by forgetting apps, but not the one used last.
+// shrink forgets apps until the others fit into MaxBytes, but not the one used last.
 func (f *Fold) shrink() {
 	for f.bytes > f.cfg.MaxBytes && f.apps.Len() > 1 {
-		var used *app
+		var newest *app
 		for _, last := range f.apps.Backward() {
-			used = *last
+			newest = *last
 			break
 		}
-		out := f.evictionCandidate(used)
-		if out == nil {
-			out = f.apps.Oldest().Value
+		evicted := f.evictionCandidate(newest)
+		if evicted == nil {
+			evicted = f.apps.Oldest().Value
 		}
-		f.apps.Delete(out.name)
-		f.forget(out)
+		f.apps.Delete(evicted.name)
+		f.forget(evicted)
 	}
 }
 
-// forget removes the rest of an app that is no longer in apps.
+// forget removes what else is stored of an app that was removed from apps.
 func (f *Fold) forget(a *app) {
 	f.bytes -= a.size
 	f.newcomers.Delete(a.name)
-	if !a.age.silent(f.newest) {
+	if !a.age.isExpired(f.newest) {
 		f.untracked.add(a.name, f.newest)
 	}
 	f.incidents.forget(a)

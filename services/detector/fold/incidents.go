@@ -5,13 +5,13 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/rule"
 )
 
-// maxIncidents is how many incidents of one rule, in all apps, are open at most: each
-// message checks all of them for their end. Past it, the one whose newest alert is the
-// oldest is forgotten and never ends, as are those of an app that is forgotten.
+// maxIncidents is how many incidents of one rule may be open in all apps, because each
+// message checks all of them for their end. Past it, the one with the oldest opening
+// alert is forgotten and never ends. So are the incidents of a forgotten app.
 const maxIncidents = 100
 
-// incidents are the open incidents of each rule of the table. They end as time passes,
-// which every message brings.
+// incidents are the open incidents of each rule of the table. Each message lets time pass for
+// them.
 type incidents struct {
 	open    []*lru.Map[incidentKey, rule.Incident]
 	evicted uint64
@@ -58,7 +58,7 @@ func (i *incidents) any() bool {
 	return false
 }
 
-// openIncidents are the open incidents of one rule and app, as the rule sees them.
+// openIncidents are the open incidents of one rule and app. It implements [rule.Incidents].
 type openIncidents struct {
 	open *lru.Map[incidentKey, rule.Incident]
 	app  *app
@@ -82,12 +82,12 @@ func (o openIncidents) Any() bool {
 	return false
 }
 
-// beforeEvents is the event index of the alerts that a message raises by its time alone,
-// before its events.
+// beforeEvents stands for an event's index in the ids of alerts that a message raises by its
+// time alone.
 const beforeEvents = -1
 
-// tick publishes the ends of incidents. A suppressed end is tried again with the next
-// message.
+// tick publishes the ends of incidents, and summaries that are due. A suppressed end is tried
+// again with the next message.
 func (t *turn) tick() {
 	t.index = beforeEvents
 	for i := len(table) - 1; i >= 0; i-- {
@@ -100,18 +100,13 @@ func (t *turn) tick() {
 			for _, end := range ends {
 				if t.publishFinding(key.app, i, end) {
 					open.Delete(key)
-					t.switchRules(key.app)
+					if key.app.switchRules(t.now) { // it may need fewer of them
+						t.fold.noteChange(key.app)
+					}
 				}
 			}
 		}
 	}
 	t.summarizeDue()
 	t.index, t.ordinal = 0, 0
-}
-
-// switchRules lets an app drop what it no longer needs after an incident has ended.
-func (t *turn) switchRules(a *app) {
-	if a.switchRules(t.now) {
-		t.fold.noteChange(a)
-	}
 }

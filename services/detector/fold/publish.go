@@ -16,11 +16,12 @@ func (t *turn) publishFindings(a *app, index int, findings []rule.Finding) {
 		ended = ended || f.Ends()
 	}
 	if ended {
-		a.switchRules(t.now) // that may have been the last of a rule
+		a.switchRules(t.now) // it may need fewer of them
 	}
 }
 
-// publishFinding publishes a finding, unless it is suppressed, and reports whether it did.
+// publishFinding publishes a finding of the rule with an index in the table, unless it is
+// suppressed, and reports whether it did.
 func (t *turn) publishFinding(a *app, index int, f rule.Finding) bool {
 	var key string
 	var suppressed int
@@ -49,23 +50,23 @@ func (t *turn) publishFinding(a *app, index int, f rule.Finding) bool {
 }
 
 // publishForApp publishes an alert of an app that is not a finding, unless it is suppressed.
-func (t *turn) publishForApp(a *app, found alert.Alert) {
-	key, suppressed, allowed := t.allow(a.name, found, false)
+func (t *turn) publishForApp(a *app, raised alert.Alert) {
+	key, suppressed, allowed := t.allow(a.name, raised, false)
 	if !allowed {
 		return
 	}
-	found.DedupKey = key
-	t.publishCorrelated(a, found, suppressed)
+	raised.DedupKey = key
+	t.publishCorrelated(a, raised, suppressed)
 }
 
 // allow reports whether the budget and the storm limiter allow an alert. If so, key is its
-// dedup key, shortened if it is too long, and suppressed is the number of suppressed alerts
-// that its count includes. Revisions and mere resolutions are suppressed without being
-// counted. again reports whether the alert was suppressed before and is counted already.
+// dedup key, shortened if it is too long, and suppressed is how many earlier alerts with that
+// key were suppressed. Suppressed revisions and mere resolutions are not counted. again
+// reports whether the alert was suppressed before, and so is counted already.
 func (t *turn) allow(app string, a alert.Alert, again bool) (key string, suppressed int, allowed bool) {
 	f := t.fold
 	f.key = append(f.key[:0], a.DedupKey...)
-	n := t.stormKey(app)
+	keyLen := t.appendApp(app)
 	if a.Resolves != "" && a.Category != alert.Threshold {
 		f.key = append(f.key, endSuffix...)
 	}
@@ -82,26 +83,26 @@ func (t *turn) allow(app string, a alert.Alert, again bool) (key string, suppres
 	default:
 		suppressed, allowed = f.storm.Allow(f.key, t.now)
 	}
-	return t.recordDecision(n, allowed), suppressed, allowed
+	return t.countDecision(keyLen, allowed), suppressed, allowed
 }
 
-// endSuffix is appended to the storm key of an alert that resolves another one under the
-// same dedup key: many alerts must not suppress their resolution. The resolution of a
+// endSuffix is appended to the storm key of an alert that resolves another one with the same
+// dedup key, because many alerts must not suppress their resolution. The resolution of a
 // threshold has a dedup key of its own.
 const endSuffix = "\x00end"
 
-// suppressOverBudget reports whether a new alert, whose storm key is in the fold's buffer,
-// is one too many of its app or of all apps, and counts it for a summary if so. A
-// repetition that the storm limiter will suppress is not counted.
+// suppressOverBudget reports whether the budget of the app or of all apps does not allow a
+// new alert, whose storm key is in the fold's buffer. If so, it counts the alert for the
+// summary. It leaves repetitions to the storm limiter.
 func (t *turn) suppressOverBudget(app string, a *alert.Alert) bool {
 	if !ratelimit.IsLimited(a.Category) || a.Revises != "" || a.Resolves != "" {
 		return false
 	}
-	return t.suppressUnpaid(app, a.Category, a.Severity, func() string { return a.Title })
+	return t.suppressLimited(app, a.Category, a.Severity, func() string { return a.Title })
 }
 
-// suppressUnpaid is suppressOverBudget for an alert of a category that the budget limits.
-func (t *turn) suppressUnpaid(app string, c alert.Category, s alert.Severity, title func() string) bool {
+// suppressLimited is suppressOverBudget for an alert of a category that the budget limits.
+func (t *turn) suppressLimited(app string, c alert.Category, s alert.Severity, title func() string) bool {
 	f := t.fold
 	if !f.storm.HasRoom(f.key, t.now) || f.budget.TryPay(app, t.now) {
 		return false
@@ -113,55 +114,55 @@ func (t *turn) suppressUnpaid(app string, c alert.Category, s alert.Severity, ti
 	return true
 }
 
-// allowUnbuilt is allow for an alert that is not built yet and whose dedup key is in the
-// fold's buffer. title returns the title for a summary.
+// allowUnbuilt is allow for an alert that is not built yet, and whose dedup key is in the
+// fold's buffer. title returns its title, for the summary.
 func (t *turn) allowUnbuilt(app string, c alert.Category, s alert.Severity, title func() string) (key string, suppressed int, allowed bool) {
-	n := t.stormKey(app)
-	if t.suppressUnpaid(app, c, s, title) {
+	keyLen := t.appendApp(app)
+	if t.suppressLimited(app, c, s, title) {
 		return "", 0, false
 	}
 	suppressed, allowed = t.fold.storm.Allow(t.fold.key, t.now)
-	return t.recordDecision(n, allowed), suppressed, allowed
+	return t.countDecision(keyLen, allowed), suppressed, allowed
 }
 
-// stormKey turns the dedup key in the fold's buffer into the key for the storm limiter,
-// which begins with the dedup key. It returns the length of the dedup key.
-func (t *turn) stormKey(app string) int {
+// appendApp appends the app to the dedup key in the fold's buffer, which becomes the key for
+// the storm limiter. It returns the length of the dedup key.
+func (t *turn) appendApp(app string) (keyLen int) {
 	f := t.fold
 	f.key = rule.Bounded(f.key)
-	n := len(f.key)
+	keyLen = len(f.key)
 	f.key = append(append(f.key, 0), app...)
-	return n
+	return keyLen
 }
 
-// recordDecision returns the dedup key of an allowed alert, which is the first n bytes of
-// the storm key in the fold's buffer. It counts any other alert as suppressed.
-func (t *turn) recordDecision(n int, allowed bool) string {
+// countDecision counts an alert that is not allowed. For an allowed one it returns the dedup
+// key: the first keyLen bytes of the storm key in the fold's buffer.
+func (t *turn) countDecision(keyLen int, allowed bool) string {
 	if !allowed {
 		t.fold.count.suppressed++
 		return ""
 	}
-	return string(t.fold.key[:n])
+	return string(t.fold.key[:keyLen])
 }
 
 // publishCorrelated publishes an alert of an app and correlates it with the app's others.
-func (t *turn) publishCorrelated(a *app, found alert.Alert, suppressed int) *alert.Alert {
-	t.addPageAndRelease(a, &found)
-	published := t.publish(a.name, found, suppressed)
+func (t *turn) publishCorrelated(a *app, raised alert.Alert, suppressed int) *alert.Alert {
+	t.addPageAndRelease(a, &raised)
+	published := t.publish(a.name, raised, suppressed)
 	t.fold.noteAlert(a)
 	a.links.correlate(published)
 	return published
 }
 
-// publish publishes an alert, followed by the summary of the suppressed alerts of its app.
+// publish publishes an alert and then the summary of the suppressed alerts of its app.
 func (t *turn) publish(app string, a alert.Alert, suppressed int) *alert.Alert {
-	at := len(t.alerts)
+	index := len(t.alerts)
 	t.appendAlert(app, a, suppressed)
 	t.summarize(app)
-	return &t.alerts[at]
+	return &t.alerts[index]
 }
 
-// appendAlert completes an alert and adds it to the alerts of the turn.
+// appendAlert completes an alert and adds it to the outcome.
 func (t *turn) appendAlert(app string, a alert.Alert, suppressed int) {
 	a.ID = t.nextID()
 	t.ordinal++
@@ -174,22 +175,22 @@ func (t *turn) appendAlert(app string, a alert.Alert, suppressed int) {
 }
 
 // addPageAndRelease adds to an alert's context the path template of the page where its
-// event happened, and the release. Readers find alerts with one cause by them.
-func (t *turn) addPageAndRelease(a *app, found *alert.Alert) {
-	if t.event == nil || found.OnlyResolves() {
+// event happened, and the release. Readers group alerts with one cause by them.
+func (t *turn) addPageAndRelease(a *app, raised *alert.Alert) {
+	if t.event == nil || raised.OnlyResolves() {
 		return
 	}
-	context := found.Context
+	context := raised.Context
 	if context == nil {
 		context = map[string]any{}
 	}
-	switch found.Category {
+	switch raised.Category {
 	case alert.Errors, alert.NetworkErrors, alert.Security, alert.UserFrustration:
 		if page := template.Page(t.event.URL); page != "" {
 			context[alert.PageKey] = page
 		}
 	case alert.Regression, alert.Anomaly, alert.Threshold: // a regression has its page already
-	default: // found in many events
+	default: // about many events
 		return
 	}
 	if release := t.event.Release; release != "" {
@@ -199,6 +200,6 @@ func (t *turn) addPageAndRelease(a *app, found *alert.Alert) {
 		}
 	}
 	if len(context) > 0 {
-		found.Context = context
+		raised.Context = context
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// NoiseRules lists the noise rules about an app, or all for the empty name: first those
-// added by hand, then those found, by app and pattern. It is never nil, because an empty
-// list is [] on the wire. Counts of the last minutes are those at the newest message.
+// NoiseRules lists the noise rules about an app, or all for the empty name: first those added
+// by hand, then those found, by app and pattern. It is never nil, because an empty list is []
+// on the wire. Recent events are counted up to the newest message.
 func (f *Fold) NoiseRules(app string) []query.NoiseRule {
 	rules := []query.NoiseRule{}
 	for name, a := range f.apps.All() {
@@ -28,8 +28,8 @@ func (f *Fold) NoiseRules(app string) []query.NoiseRule {
 	return slices.Insert(rules, 0, f.manual.Rules(app, f.newest)...)
 }
 
-// RemovedNoiseRules lists the noise rules about an app, or all for the empty name, that
-// were found and removed, those of each app with the newest removal first.
+// RemovedNoiseRules lists the noise rules about an app, or all for the empty name, that were
+// found and then removed. They are ordered by app, the newest removal first.
 func (f *Fold) RemovedNoiseRules(app string) []query.RemovedRule {
 	var all []query.RemovedRule
 	for name, a := range f.apps.All() {
@@ -42,7 +42,7 @@ func (f *Fold) RemovedNoiseRules(app string) []query.RemovedRule {
 	return all
 }
 
-// Baselines lists the baselines of an app, those of the page loaded last at the end.
+// Baselines lists the baselines of an app. Those of the page loaded last are at the end.
 func (f *Fold) Baselines(app string) []regression.Baseline {
 	if a := f.apps.Peek(appName(app)); a != nil {
 		if r, ok := findRule[*regression.Rule](*a); ok {
@@ -52,8 +52,8 @@ func (f *Fold) Baselines(app string) []regression.Baseline {
 	return nil
 }
 
-// PageBaselines returns the baselines of one page of an app, by the names of the vitals.
-// Where a rule separates classes of devices there is one for each as well, such as
+// PageBaselines returns the baselines of one page of an app, by the names of the vitals. If
+// the rule separates classes of devices, there is also one for each class, such as
 // lcp_ms:mobile, and the one without a class is that of the class with the most loads.
 func (f *Fold) PageBaselines(app, page string) map[string]query.Baseline {
 	all := map[string]query.Baseline{}
@@ -87,41 +87,45 @@ func (f *Fold) Pages(app string) []string {
 	return nil
 }
 
-// Stats are the sizes of the state, and the counts since New or Restore.
+// Stats are the sizes of the state, and counts since New or Restore.
 type Stats struct {
-	// Apps, Pages, Templates and Errors are remembered now. Bytes is about what they take.
+	// Apps, Pages, Templates and Errors are how many are remembered. Bytes is about how
+	// much memory they take.
 	Apps, Pages, Templates, Errors, Bytes int
-	// Hidden counts events under a noise rule, Suppressed the alerts suppressed in a storm,
-	// and SuppressedLost those of them that no summary or count will include.
+	// Hidden counts the events that a noise rule hid, Suppressed the alerts suppressed in a
+	// storm, and SuppressedLost those of them that no summary or count will include.
 	Hidden, Suppressed, SuppressedLost uint64
-	// NotTracked is how many apps had an event within the last 24 h and are not tracked,
-	// Untracked counts the events of such apps.
+	// NotTracked is how many apps had an event within the last 24 h and are not tracked.
+	// Untracked counts the events of apps that were not tracked.
 	NotTracked int
 	Untracked  uint64
 	// Recurring counts bursts of errors that came by their schedules and whose alerts
-	// stayed at severity info, of the apps that are remembered.
+	// stayed at severity info, in tracked apps.
 	Recurring uint64
 	// Evicted counts what was forgotten for lack of room.
 	Evicted Evicted
 }
 
-// Evicted counts what was forgotten for lack of room, by kind. An app counts as one,
-// with all its state. NoiseLeftOut are patterns that found no room as a rule, counted in each
-// run of auto-detection. Spikes are incidents of any rule that were open, as CIFailures
-// were; their end will not be announced.
+// Evicted counts what was forgotten for lack of room, by kind. A forgotten app counts as one,
+// with all its state.
 type Evicted struct {
-	Apps, Pages, Templates, Errors, Circuits, Targets, CIResults, ExternalAlerts, StormKeys, NoiseLeftOut uint64
-	Spikes, CIFailures, Releases                                                                          uint64
+	Apps, Pages, Templates, Errors, Circuits, Targets, CIResults, ExternalAlerts, StormKeys, Releases uint64
+	// NoiseLeftOut counts patterns for which there was no room as a rule, in each run of
+	// auto-detection.
+	NoiseLeftOut uint64
+	// Spikes counts open incidents of any rule, and CIFailures failing branches. No alert
+	// will announce their end.
+	Spikes, CIFailures uint64
 }
 
-// counters are what the fold itself counts.
+// counters are counts of the fold itself.
 type counters struct {
 	hidden, suppressed, apps, untracked uint64
-	// evictedApps counts the evictions of apps that were themselves evicted since.
+	// evictedApps has the evictions of apps that were themselves evicted.
 	evictedApps Evicted
 }
 
-// count adds the counts of an app.
+// count adds the evictions of an app, and returns the counts of its rules.
 func (e *Evicted) count(a *app) (c rule.Counts) {
 	for _, r := range a.rules {
 		if r, ok := r.(rule.Counted); ok {
@@ -138,8 +142,7 @@ func (e *Evicted) count(a *app) (c rule.Counts) {
 	return c
 }
 
-// Stats returns the sizes and counts. It goes through all apps, so it is not for each
-// message.
+// Stats returns the sizes and counts. It visits all apps, so it is too slow for each message.
 func (f *Fold) Stats() Stats {
 	s := Stats{
 		Apps: f.apps.Len(), Bytes: f.bytes,

@@ -34,7 +34,7 @@ var (
 	ErrDamaged = snapshot.ErrDamaged
 )
 
-// A snapshot begins with a mark, its version and the checksum of the rest.
+// A snapshot begins with the mark, its version and the checksum of the rest.
 const (
 	mark       = "tocsin fold\n"
 	headerSize = len(mark) + 4 + 4
@@ -42,16 +42,16 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Snapshot returns the state, for Restore. Apps that did not change since the last snapshot
-// are only copied.
+// Snapshot returns the state, for [Fold.Restore]. Apps that have not changed since the last
+// snapshot are only copied.
 func (f *Fold) Snapshot() ([]byte, error) {
-	data := snapshot.Append(make([]byte, headerSize, headerSize+f.written+f.written/8), f.state)
-	f.written = len(data)
-	seal(data)
+	data := snapshot.Append(make([]byte, headerSize, headerSize+f.snapshotSize+f.snapshotSize/8), f.state)
+	f.snapshotSize = len(data)
+	fillHeader(data)
 	return data, nil
 }
 
-// state has everything that a Fold remembers.
+// state reads or writes everything that a Fold remembers.
 func (f *Fold) state(s *snapshot.State) {
 	s.Time(1, &f.newest)
 	snapshot.Message(s, 2, f.manual, (*noise.Manual).State)
@@ -77,8 +77,8 @@ func (a *savedApp) state(s *snapshot.State) {
 
 func (f *Fold) stateApps(s *snapshot.State) {
 	saved := make([]savedApp, 0, f.apps.Len())
-	for name, known := range f.apps.All() {
-		a := *known
+	for name, stored := range f.apps.All() {
+		a := *stored
 		if a.encoded == nil {
 			f.buffer = snapshot.Append(f.buffer[:0], a.state)
 			a.encoded = bytes.Clone(f.buffer)
@@ -100,7 +100,7 @@ func (f *Fold) stateApps(s *snapshot.State) {
 	}
 }
 
-// savedIncident is an incident that is open, in a snapshot. It names its rule by number.
+// savedIncident is an open incident in a snapshot. It names its rule by number.
 type savedIncident struct {
 	app  string
 	rule protowire.Number
@@ -131,15 +131,15 @@ func (f *Fold) stateIncidents(s *snapshot.State) {
 		return
 	}
 	for _, read := range saved {
-		// The rule may be gone, and there may be less room for apps now.
-		if index, known := indexOf(read.rule), f.apps.Peek(read.app); index >= 0 && known != nil {
-			f.incidents.add(*known, index, read.Incident)
+		// The rule may no longer exist, and there may be room for fewer apps now.
+		if index, a := indexOf(read.rule), f.apps.Peek(read.app); index >= 0 && a != nil {
+			f.incidents.add(*a, index, read.Incident)
 		}
 	}
 }
 
-// seal fills in the header of a snapshot.
-func seal(data []byte) {
+// fillHeader fills in the header of a snapshot.
+func fillHeader(data []byte) {
 	copy(data, mark)
 	binary.BigEndian.PutUint32(data[len(mark):], Version)
 	binary.BigEndian.PutUint32(data[len(mark)+4:], crc32.Checksum(data[headerSize:], castagnoli))
@@ -148,7 +148,7 @@ func seal(data []byte) {
 // Restore replaces the state by a snapshot, also one of an earlier version (package
 // oldsnapshot). On an error, which wraps ErrVersion or ErrDamaged, the state is unchanged.
 func (f *Fold) Restore(data []byte) error {
-	version, state, err := unseal(data)
+	version, state, err := splitHeader(data)
 	if err == nil && version < Version {
 		state, err = oldsnapshot.Convert(version, state)
 	}
@@ -161,17 +161,17 @@ func (f *Fold) Restore(data []byte) error {
 	}
 	next.switchRules()
 	next.shrink()
-	next.forgotten = nil // no caller has known them since
+	next.forgotten = nil // callers did not know these apps
 	*f = *next
 	return nil
 }
 
-// switchRules starts and drops the rules of all apps by the choices in force now, and notes
-// which apps have no history.
+// switchRules starts and drops variants of rules in all apps by the configuration, and lists
+// the apps without history.
 func (f *Fold) switchRules() {
 	var newcomers []*app
-	for _, known := range f.apps.All() {
-		a := *known
+	for _, stored := range f.apps.All() {
+		a := *stored
 		if a.switchRules(f.newest) {
 			f.noteChange(a)
 		}
@@ -186,11 +186,11 @@ func (f *Fold) switchRules() {
 	}
 }
 
-// maxApps is more apps than any configuration has.
+// maxApps bounds the apps in a snapshot. No configuration has more.
 const maxApps = 1 << 20
 
-// unseal checks the header of a snapshot and removes it.
-func unseal(data []byte) (version uint32, state []byte, err error) {
+// splitHeader checks the header of a snapshot and returns the state behind it.
+func splitHeader(data []byte) (version uint32, state []byte, err error) {
 	if len(data) < headerSize || string(data[:len(mark)]) != mark {
 		return 0, nil, fmt.Errorf("%w: it begins with something else", ErrDamaged)
 	}

@@ -23,14 +23,13 @@ type ruleEntry struct {
 	number protowire.Number
 	// new returns the rule for an app.
 	new func(*rule.App) rule.Rule
-	// untracked are the kinds of events that the rule also handles for apps that are not
-	// tracked: a finding about one of them needs no other event.
+	// untracked are the kinds of events that the rule also observes for apps that are not
+	// tracked: a single event of such a kind is enough for a finding.
 	untracked []telemetry.Kind
 }
 
-// table has the detection rules. An event is given to them in this order. Time passes for
-// their incidents in the reverse order, so that the end of a spike comes before those of
-// the errors in it.
+// table has the detection rules, in the order in which they observe an event. Incidents end
+// in the reverse order: the end of a spike comes before those of the errors in it.
 var table = []ruleEntry{
 	{number: 16, new: errortrack.NewRule},
 	{number: 17, new: network.NewRule, untracked: []telemetry.Kind{telemetry.KindNetwork}},

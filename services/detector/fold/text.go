@@ -23,8 +23,8 @@ const (
 
 var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// nextID returns the id of the next alert. It follows from the position in the log and the
-// partition, so a replay gives the same.
+// nextID returns the id of the next alert: a hash of the position in the log and the
+// partition, so that a replay gives the same id.
 func (t *turn) nextID() string {
 	position := make([]byte, 32, 64)
 	binary.BigEndian.PutUint64(position[0:], t.seq)
@@ -48,7 +48,7 @@ func appName(name string) string {
 	}
 }
 
-// clean makes every text of an alert fit to be shown. Most of it quotes the outside.
+// clean sanitizes and shortens every text of an alert. Most texts quote what senders wrote.
 func clean(a *alert.Alert) {
 	a.Title = sanitize.Cut(sanitize.Visible(a.Title), alert.MaxTitle)
 	a.Detail = sanitize.Cut(sanitize.Visible(a.Detail), alert.MaxDetail)

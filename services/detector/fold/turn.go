@@ -19,17 +19,17 @@ type turn struct {
 	seq   uint64
 	stamp time.Time
 	now   time.Time
-	// index is that of the event in the message, or beforeEvents; ordinal is that of the
-	// next alert within the event.
+	// index is the index of the current event in the message, or beforeEvents. ordinal is
+	// the number of alerts that the event has raised.
 	index, ordinal int
-	// event is the current event, nil for alerts that no event raises.
+	// event is the current event, and nil for alerts that no event raises.
 	event *telemetry.Event
-	// tool reports whether a log comes from a browser extension or a development tool.
+	// tool reports whether the event is a log of a browser extension or a development tool.
 	tool   bool
 	alerts []alert.Alert
 }
 
-// applyEvents applies the events of a message, which are mostly of one app.
+// applyEvents applies the events of a message. Mostly all are of one app.
 func (t *turn) applyEvents(events []telemetry.Event) {
 	var a *app
 	for i := range events {
@@ -52,8 +52,7 @@ func (t *turn) applyEvents(events []telemetry.Event) {
 	t.fold.shrink()
 }
 
-// observe gives an event to the noise rules, and what they do not hide to the detection
-// rules.
+// observe gives an event to the noise rules and, unless they hide it, to the detection rules.
 func (t *turn) observe(a *app, e *telemetry.Event) {
 	var hidden bool
 	switch {
@@ -75,9 +74,9 @@ func (t *turn) observe(a *app, e *telemetry.Event) {
 	}
 }
 
-// ruleEvent returns an event as rules see it. It is valid until the next event.
+// ruleEvent returns what rules see of an event. It is valid until the next event.
 func (t *turn) ruleEvent(a *app, e *telemetry.Event) *rule.Event {
-	t.fold.event = rule.Event{Event: e, App: a.name, Template: t.fold.template, Tool: t.tool, Young: a.young()}
+	t.fold.event = rule.Event{Event: e, App: a.name, Template: t.fold.template, Tool: t.tool, Young: a.isYoung()}
 	return &t.fold.event
 }
 
@@ -117,27 +116,27 @@ func requestSighting(e *telemetry.Event) noise.Sighting {
 	return noise.Sighting{Text: e.Network.URL, Severity: severity}
 }
 
-// checkHidden reports whether a noise rule hides an event, and counts it if so. found
+// checkHidden reports whether a noise rule hides an event, and counts it if so. hiddenByFound
 // reports whether a rule that auto-detection found hides it; the rules added by hand are
 // checked here.
-func (t *turn) checkHidden(a *app, found bool, kind telemetry.Kind, s noise.Sighting) bool {
-	if found || t.fold.manual.Hides(a.name, kind, s, t.now) {
+func (t *turn) checkHidden(a *app, hiddenByFound bool, kind telemetry.Kind, s noise.Sighting) bool {
+	if hiddenByFound || t.fold.manual.Hides(a.name, kind, s, t.now) {
 		t.fold.count.hidden++
 		return true
 	}
 	return false
 }
 
-// announceNoiseRules publishes an alert about the noise rules that were found, if any of
-// them applies.
+// announceNoiseRules publishes an alert about the noise rules that were found, if there are
+// any to announce.
 func (t *turn) announceNoiseRules(a *app, found *noise.Found) {
 	if announcement, ok := found.Alert(); ok {
 		t.publishForApp(a, announcement)
 	}
 }
 
-// applyCIResult applies a CI result. A suppressed one is listed among the CI results, but
-// raises no alert until the next result of its job.
+// applyCIResult applies a CI result. If its alert is suppressed, the next result of the job
+// is treated as if this one had not come.
 func (t *turn) applyCIResult(result *ci.Result) {
 	pending := t.fold.ci.Prepare(result)
 	if id, published := t.publishWithoutRule(telemetry.DefaultApp, pending.Alert); published {

@@ -12,48 +12,50 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// maxUntracked is how many apps that are not tracked are counted. Past it, the one with the
-// oldest event is no longer counted.
+// maxUntracked is how many untracked apps are counted. Past it, the one with the oldest event
+// is no longer counted.
 const maxUntracked = 10_000
 
-// untrackedApps are the apps that are not tracked and had an event within the last 24 h: the
-// hashes of their names and the times of their newest events.
-type untrackedApps struct{ seen *lru.Map[uint64, time.Time] }
+// untrackedApps are the apps that are not tracked and had an event within the last 24 h.
+type untrackedApps struct {
+	// newest has the times of their newest events by the hashes of their names.
+	newest *lru.Map[uint64, time.Time]
+}
 
 func newUntrackedApps() untrackedApps { return untrackedApps{lru.New[uint64, time.Time](maxUntracked)} }
 
-func hashOf(name string) uint64 {
+func hashName(name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // never fails
 	return h.Sum64()
 }
 
-func (s *untrackedApps) add(name string, now time.Time) { s.seen.Add(hashOf(name), now) }
+func (s *untrackedApps) add(name string, now time.Time) { s.newest.Add(hashName(name), now) }
 
-// remove removes an app that is tracked from now on.
+// remove removes an app, which is tracked from now on.
 func (s *untrackedApps) remove(name string) {
-	if s.seen.Len() > 0 {
-		s.seen.Delete(hashOf(name))
+	if s.newest.Len() > 0 {
+		s.newest.Delete(hashName(name))
 	}
 }
 
-// count returns how many apps there are, without those whose history is over.
+// count returns how many apps there are, and forgets those without events for 24 h.
 func (s *untrackedApps) count(now time.Time) int {
-	for oldest := s.seen.Oldest(); oldest != nil && now.Sub(oldest.Value) >= historyFor; oldest = s.seen.Oldest() {
-		s.seen.Delete(oldest.Key)
+	for oldest := s.newest.Oldest(); oldest != nil && now.Sub(oldest.Value) >= historyPeriod; oldest = s.newest.Oldest() {
+		s.newest.Delete(oldest.Key)
 	}
-	return s.seen.Len()
+	return s.newest.Len()
 }
 
 func (s *untrackedApps) state(st *snapshot.State) {
-	snapshot.Entries(st, 1, s.seen, func(st *snapshot.State, hash *uint64, at *time.Time) {
+	snapshot.Entries(st, 1, s.newest, func(st *snapshot.State, hash *uint64, at *time.Time) {
 		st.Hash(1, hash)
 		st.Time(2, at)
-	}, func(hash uint64, at time.Time) { s.seen.Add(hash, at) })
+	}, func(hash uint64, at time.Time) { s.newest.Add(hash, at) })
 }
 
 // observeUntracked gives an event of an app that is not tracked to the rules that need no
-// memory of the app. Their findings do not stay open, so nothing ends them.
+// other event of the app. Nothing resolves their findings.
 func (t *turn) observeUntracked(a *app, e *telemetry.Event) {
 	t.fold.count.untracked++
 	if e.Network != nil {

@@ -2,80 +2,83 @@ package rule
 
 import "github.com/tocsin-bus/tocsin/shared/alert"
 
-// Finding is an alert that a rule wants to raise, and where the rule remembers it.
+// Finding is an alert that a rule wants to raise, and where the rule records that it was
+// published.
 //
-// In a storm of alerts it is suppressed. Only what was published is remembered as open, so
-// no alert ends one that no reader knows. An end that was suppressed leaves open what it
-// would have ended; the rule finds it again with its next event.
+// A storm of alerts can suppress a finding. Only a published alert counts as open, so no
+// resolution is about an alert that no reader has. After a suppressed resolution the alerts
+// stay open, and the rule returns the resolution again with its next event.
 type Finding struct {
 	Alert alert.Alert
-	// Make builds the alert, where it is set: for rules with a finding for most events of
-	// a storm. Alert then has the category and the severity alone, and Key is the dedup
-	// key, good until the next event.
+	// Make, if set, builds the alert. It is for rules that find something in most events of a
+	// storm. Alert then has only the category and the severity, and Key is the dedup key,
+	// valid until the next event.
 	Make func() alert.Alert
 	Key  []byte
-	// Again reports whether the alert was suppressed before, so that it counts once,
-	// however often it is tried.
+	// Again reports whether the alert was suppressed before. Then it is counted already.
 	Again bool
-	// Opens, where it is set, is the incident that the alert opens. Its ID and Title are
-	// filled in when the alert is published.
+	// Opens, if set, is the incident that the alert opens. Its ID and Title are filled in
+	// when the alert is published.
 	Opens *Incident
 
-	open         *Open
-	renewed, end bool
-	// note is where MarkPublished writes as, or nil.
-	note *uint8
-	as   uint8
+	open *Open
+	// replaces reports whether the alert replaces the open ones, and ends whether nothing
+	// is open after it.
+	replaces, ends bool
+	// note is where MarkPublished writes noteValue, or nil.
+	note      *uint8
+	noteValue uint8
 }
 
-// New returns a finding that is open, beside those that are, until open is ended.
+// New returns a finding whose alert is open once it is published, in addition to those that
+// are open already.
 func New(a alert.Alert, open *Open) Finding { return Finding{Alert: a, open: open} }
 
-// Renewed returns a finding that is the one that is open, raised again. Readers know it
-// by its dedup key, so it replaces the alert before it, but not one with another key.
+// Renewed returns a finding that raises the open alert again. It has the dedup key of that
+// alert and replaces it.
 func Renewed(a alert.Alert, open *Open) Finding {
-	return Finding{Alert: a, open: open, renewed: true}
+	return Finding{Alert: a, open: open, replaces: true}
 }
 
-// End returns an alert after which nothing is open. It resolves what is, if anything.
+// End returns a finding after which no alert is open. Its alert resolves those that are.
 func End(a alert.Alert, open *Open) Finding {
 	open.End(&a)
-	return Finding{Alert: a, open: open, end: true}
+	return Finding{Alert: a, open: open, ends: true}
 }
 
-// Noting returns the finding with a value that [Finding.MarkPublished] writes to note: for
-// a rule that raises one finding in several ways, and again when it was suppressed.
-func (f Finding) Noting(note *uint8, as uint8) Finding {
-	f.note, f.as = note, as
+// Noting returns the finding with a value that [Finding.MarkPublished] writes to note. By
+// it a rule knows which of its findings was published last.
+func (f Finding) Noting(note *uint8, value uint8) Finding {
+	f.note, f.noteValue = note, value
 	return f
 }
 
-// Ends reports whether the finding is the end of what was found before.
-func (f Finding) Ends() bool { return f.end }
+// Ends reports whether the finding is the end of earlier ones.
+func (f Finding) Ends() bool { return f.ends }
 
-// Withhold notes the finding without an alert: another rule has raised one about the
-// same. It is not open, so nothing resolves it.
-func (f Finding) Withhold() {
+// Withhold writes the note of a finding that is not raised, because another rule has raised
+// an alert about the same problem. Nothing is open after it.
+func (f Finding) Withhold() { f.writeNote() }
+
+func (f Finding) writeNote() {
 	if f.note != nil {
-		*f.note = f.as
+		*f.note = f.noteValue
 	}
 }
 
-// MarkPublished remembers in the rule that the alert was published under an id. The rule
-// must still remember what the finding is about.
+// MarkPublished records in the rule that the alert was published with an id. It is called
+// before the rule observes the next event.
 func (f Finding) MarkPublished(id string) {
 	if f.open != nil {
 		switch {
-		case f.end:
+		case f.ends:
 			*f.open = Open{}
-		case f.renewed:
-			f.open.renew()
+		case f.replaces:
+			f.open.dropReplaced()
 		}
-		if !f.end {
+		if !f.ends {
 			f.open.Add(id, f.Alert.Severity)
 		}
 	}
-	if f.note != nil {
-		*f.note = f.as
-	}
+	f.writeNote()
 }

@@ -9,8 +9,8 @@ import (
 // MaxKey bounds a dedup key, in bytes.
 const MaxKey = 400
 
-// Bounded shortens a dedup key that is too long, in place, and keeps it apart from others
-// that begin alike. A key that it returned stays as it is.
+// Bounded shortens a dedup key that is too long, in place. A hash at the end distinguishes it
+// from others with the same beginning. Bounded does not change a key that it has returned.
 func Bounded(key []byte) []byte {
 	if len(key) <= MaxKey {
 		return key

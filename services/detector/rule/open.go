@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// MaxOpen is how many alerts of one thing are open at most: as many as one end can
-	// name. Past it the oldest is forgotten, but never the one that the end names first.
+	// MaxOpen is how many alerts an Open holds: as many as one alert can resolve. Past it
+	// the oldest is forgotten, but never the most severe one.
 	MaxOpen = 1 + alert.MaxAlsoResolves
 
-	// OpenSize is about what an Open takes that holds one alert at most, in bytes.
+	// OpenSize is about what an Open with at most one alert takes, in bytes.
 	OpenSize = 24 + alertSize
-	// MaxOpenSize is about what one takes that is full.
+	// MaxOpenSize is about what a full Open takes, in bytes.
 	MaxOpenSize = 24 + MaxOpen*alertSize
 	alertSize   = 64
 
@@ -22,44 +22,44 @@ const (
 	maxID = 64
 )
 
-// Open is the alerts of one thing that are open, the oldest first. The zero value is
-// none.
+// Open holds the open alerts about one subject, such as a circuit breaker, the oldest first.
+// The zero value holds none.
 type Open struct{ alerts []openAlert }
 
 type openAlert struct {
 	id       string
 	severity alert.Severity
-	// apart reports whether it has another dedup key than later alerts, which therefore
-	// don't replace it. Only snapshots of version 7 have such alerts.
-	apart bool
+	// ownKey reports whether later alerts have another dedup key, and so do not replace it.
+	// Only snapshots of version 7 have such alerts.
+	ownKey bool
 }
 
 // Any reports whether an alert is open.
 func (o *Open) Any() bool { return len(o.alerts) > 0 }
 
-// Add notes an alert that was published. Copies of o stay as they are.
+// Add adds an alert that was published. It does not change copies of o.
 func (o *Open) Add(id string, severity alert.Severity) {
 	o.alerts = append(slices.Clip(o.alerts), openAlert{id: id, severity: severity})
 	if len(o.alerts) > MaxOpen {
 		oldest := 0
-		if o.worst() == oldest {
+		if o.mostSevere() == oldest {
 			oldest++
 		}
 		o.alerts = slices.Delete(o.alerts, oldest, oldest+1)
 	}
 }
 
-// renew forgets the alerts that a newer one replaces.
-func (o *Open) renew() {
-	o.alerts = slices.DeleteFunc(slices.Clone(o.alerts), func(a openAlert) bool { return !a.apart })
+// dropReplaced removes the alerts that a newer one replaces.
+func (o *Open) dropReplaced() {
+	o.alerts = slices.DeleteFunc(slices.Clone(o.alerts), func(a openAlert) bool { return !a.ownKey })
 }
 
-// End makes an alert resolve what is open: first the most severe, of equals the newest,
+// End makes an alert resolve the open ones: first the most severe, of equals the newest,
 // then the others, the oldest first.
 func (o *Open) End(a *alert.Alert) {
-	worst := o.worst()
+	first := o.mostSevere()
 	for i, open := range o.alerts {
-		if i == worst {
+		if i == first {
 			a.Resolves = open.id
 		} else {
 			a.AlsoResolves = append(a.AlsoResolves, open.id)
@@ -67,8 +67,8 @@ func (o *Open) End(a *alert.Alert) {
 	}
 }
 
-// worst returns the index of the most severe alert, of equals the newest.
-func (o *Open) worst() int {
+// mostSevere returns the index of the most severe alert, of equals the newest.
+func (o *Open) mostSevere() int {
 	worst := 0
 	for i, a := range o.alerts {
 		if a.severity.Rank() >= o.alerts[worst].severity.Rank() {
@@ -78,7 +78,7 @@ func (o *Open) worst() int {
 	return worst
 }
 
-// State has the alerts that are open.
+// State reads or writes the open alerts.
 func (o *Open) State(s *snapshot.State) {
 	snapshot.List(s, 1, &o.alerts, MaxOpen, (*openAlert).state)
 }
@@ -88,7 +88,7 @@ func (a *openAlert) state(s *snapshot.State) {
 	rank := a.severity.Rank()
 	s.String(1, &a.id, maxID)
 	snapshot.Uint(s, 2, &rank, uint64(len(severities)))
-	s.Bool(3, &a.apart)
+	s.Bool(3, &a.ownKey)
 	if !s.Reading() {
 		return
 	}

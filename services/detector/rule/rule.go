@@ -1,13 +1,12 @@
-// Package rule is what all detection rules have in common.
+// Package rule defines what all detection rules have in common.
 //
-// A rule watches one app for one kind of problem. It is given the events of the app, and
-// returns what it finds in them; where that lasts, as an error spike does, it also says
-// when it has ended. Each rule is a package with a type that implements [Rule], and a
-// line in the table of package fold, which gives the rules their events, publishes what
-// they find, and keeps their state.
+// A rule watches one app for one kind of problem. It observes the events of the app and
+// returns its findings. If a problem lasts, as an error spike does, the rule also finds its
+// end. Each rule is a package with a type that implements [Rule], and a line in the table of
+// package fold, which calls the rules, publishes their findings and stores their state.
 //
-// Rules have no clock: the time is an argument, so the same events give the same
-// findings. They bound what they remember, whatever events hold.
+// Rules have no clock: the time is an argument, so the same events give the same findings.
+// Each bounds its memory, because senders choose the events.
 package rule
 
 import (
@@ -20,16 +19,16 @@ import (
 
 // Rule is a detection rule for one app.
 type Rule interface {
-	// Observe takes an event and returns what the rule finds with it, mostly nothing. The
-	// findings are good until the next call. Events that noise rules hide are left out.
+	// Observe returns the findings of an event, mostly none. They are valid until the next
+	// call. The rule does not get events that noise rules hide.
 	Observe(e *Event, now time.Time) []Finding
-	// Tick lets time pass for an incident that the rule found and that is open. It
-	// returns the end once the incident has ended, and reports whether the state has
-	// changed. An end that cannot be published yet is asked for again.
+	// Tick lets time pass for an open incident of the rule. It returns the end once the
+	// incident has ended, and reports whether the state has changed. If the end is
+	// suppressed, Tick is called again.
 	Tick(i Incident, now time.Time) (end []Finding, changed bool)
-	// State has what the rule remembers.
+	// State reads or writes the rule's state.
 	State(s *snapshot.State)
-	// Size is about how many bytes that takes.
+	// Size is about how many bytes the state takes.
 	Size() int
 }
 
@@ -38,8 +37,8 @@ type Event struct {
 	*telemetry.Event
 	// App is the name of the app.
 	App string
-	// Template is the template of a log's message, or of the path of a request's URL. It
-	// is good until the next event.
+	// Template is the template of a log's message, or of the path of a request's URL. It is
+	// valid until the next event.
 	Template []byte
 	// Tool reports whether a log comes from a browser extension or a development tool.
 	Tool bool
@@ -47,28 +46,27 @@ type Event struct {
 	Young bool
 }
 
-// App is the app that a rule watches. Of an app that there is no room to remember only
-// Name is set.
+// App is the app that a rule watches. For an app that is not tracked only Name is set.
 type App struct {
 	Name string
-	// Choice is which rules the settings choose for the app.
+	// Choice has the variants of rules that the settings choose for the app.
 	Choice ruleset.Set
-	// Incidents are those of the rule that are open.
+	// Incidents are the open incidents of the rule.
 	Incidents Incidents
-	// Leading returns the error that came most often in the last 10 s, and how often. The
-	// name is empty if none came or errors are not counted.
+	// Leading returns the error that came most often in the last 10 s, and how often it came.
+	// The name is empty if no error came or errors are not counted one by one.
 	Leading func(now time.Time) (name string, count int64)
 }
 
-// Incident is something that lasts, of which an alert was published.
+// Incident is a problem that lasts, such as a spike, and whose alert was published.
 type Incident struct {
-	// Key tells the incidents of one rule and app apart.
+	// Key identifies the incident among those of the rule and app.
 	Key uint64
-	// ID and Title are those of the first alert, Name is the rule's own.
+	// ID and Title are those of the first alert. Name is for the rule's own use.
 	ID, Title, Name string
 }
 
-// Incidents are the incidents of one rule and app that are open.
+// Incidents are the open incidents of one rule and app.
 type Incidents interface {
 	// Find returns the incident with a key, if it is open.
 	Find(key uint64) (Incident, bool)
@@ -76,29 +74,29 @@ type Incidents interface {
 	Any() bool
 }
 
-// Switcher is a rule that consists of several, of which the choice and the age of the
-// app decide which one raises alerts.
+// Switcher is a rule with several variants. The settings and the age of the app decide which
+// variant raises alerts.
 type Switcher interface {
-	// Switch starts the rules that are needed from now on, and drops those that are
-	// neither needed nor have anything open. It reports whether the state has changed.
+	// Switch starts the variants that are needed from now on. It drops those that are not
+	// needed and have no open incident. It reports whether the state has changed.
 	Switch(young bool, now time.Time) (changed bool)
 }
 
 // Leader is a rule that counts errors one by one.
 type Leader interface {
-	// Leading is that of [App].
+	// Leading implements App.Leading.
 	Leading(now time.Time) (name string, count int64)
 }
 
-// Counted is a rule that counts what it remembers and forgets.
+// Counted is a rule with counts for the detector's metrics.
 type Counted interface {
-	// Count adds the rule's counts.
+	// Count adds the rule's counts to c.
 	Count(c *Counts)
 }
 
-// Counts are those of the rules of all apps.
+// Counts are sums over the rules.
 type Counts struct {
-	// Pages and Errors are remembered now.
+	// Pages and Errors are how many are remembered now.
 	Pages, Errors int
 	// Recurring counts bursts of errors that came by their schedules and whose alerts
 	// stayed at severity info.
@@ -107,17 +105,17 @@ type Counts struct {
 	EvictedPages, EvictedErrors, EvictedCircuits, EvictedTargets uint64
 }
 
-// Instant is part of rules whose findings do not last.
+// Instant is embedded in rules that open no incidents.
 type Instant struct{}
 
-// Tick returns nothing.
+// Tick implements [Rule].
 func (Instant) Tick(Incident, time.Time) ([]Finding, bool) { return nil, false }
 
-// Stateless is part of rules that remember nothing.
+// Stateless is embedded in rules that remember nothing.
 type Stateless struct{ Instant }
 
-// State has nothing.
+// State implements [Rule].
 func (Stateless) State(*snapshot.State) {}
 
-// Size is zero.
+// Size implements [Rule].
 func (Stateless) Size() int { return 0 }

@@ -1,10 +1,10 @@
-// Package ruleset has the settings that choose the detection rules of an app. It decides
-// nothing itself: package fold gives each app its set.
+// Package ruleset has the settings that choose the detection rules of an app. Package fold
+// gives each app its [Set].
 //
-// Where there is more than one rule for a question, the zero value is the one of the
-// specification. The statistical rules raise fewer false alerts once they have learned an
-// app; e2e/eval/RESULTS.md has the figures of both. The choice auto, which is the
-// default of the settings ([Flags]), uses the one while an app is young and the other
+// Three rules have variants: a simple one, which is the zero value, and a statistical one.
+// The statistical variants raise fewer false alerts once they have learned an app;
+// e2e/eval/RESULTS.md compares them. The choice auto is the default of the settings
+// ([Flags]): it uses the simple variant while an app is young, and the statistical one
 // afterwards.
 package ruleset
 
@@ -56,12 +56,12 @@ const (
 	AutoNoise
 )
 
-// choice is a row of a table: a value of a setting, and the rule that it uses while an
-// app is young, and afterwards.
+// choice is a value of a setting, with the rules that it uses while an app is young and
+// afterwards.
 type choice[T ~uint8] struct {
-	name        string
-	rule        T
-	young, then T
+	name         string
+	value        T
+	young, later T
 }
 
 // The tables of choices, the default first.
@@ -94,18 +94,18 @@ var (
 
 type choices[T ~uint8] []choice[T]
 
-// of returns the row of a choice.
-func (c choices[T]) of(rule T) choice[T] {
-	return c[slices.IndexFunc(c, func(row choice[T]) bool { return row.rule == rule })]
+// find returns the row of a value.
+func (c choices[T]) find(value T) choice[T] {
+	return c[slices.IndexFunc(c, func(row choice[T]) bool { return row.value == value })]
 }
 
-// inForce returns the rule that a choice uses for an app that is young or not.
-func (c choices[T]) inForce(rule T, young bool) T {
-	row := c.of(rule)
+// inForce returns the rule that a value uses for an app that is young or not.
+func (c choices[T]) inForce(value T, young bool) T {
+	row := c.find(value)
 	if young {
 		return row.young
 	}
-	return row.then
+	return row.later
 }
 
 func (c choices[T]) names() (names []string) {
@@ -124,9 +124,9 @@ func (r Regression) InForce(young bool) Regression { return regressions.inForce(
 // InForce returns the rule that finds noise.
 func (n Noise) InForce() Noise { return noises.inForce(n, false) }
 
-func (a Anomaly) String() string    { return anomalies.of(a).name }
-func (r Regression) String() string { return regressions.of(r).name }
-func (n Noise) String() string      { return noises.of(n).name }
+func (a Anomaly) String() string    { return anomalies.find(a).name }
+func (r Regression) String() string { return regressions.find(r).name }
+func (n Noise) String() string      { return noises.find(n).name }
 
 // Set is the choice of rules for one app.
 type Set struct {
@@ -135,10 +135,10 @@ type Set struct {
 	Noise      Noise
 }
 
-// Default returns the set of an app for which nothing else is set.
+// Default returns the set that auto chooses.
 func Default() Set { return sets[0].set }
 
-// Table has the sets of all apps. The zero value chooses the specification's rules.
+// Table has the sets of all apps. The zero value chooses the simple rules.
 type Table struct {
 	// Default is for every app that Apps does not name.
 	Default Set
@@ -170,8 +170,7 @@ func (s Set) String() string {
 	return "anomaly " + s.Anomaly.String() + ", regression " + s.Regression.String() + ", noise " + s.Noise.String()
 }
 
-// describe names the choices, and the rules that auto uses: a reader of an alert sees
-// the latter.
+// describe names the choices, and the rules that auto uses, because alerts name those.
 func (s Set) describe() string {
 	anomaly, regression, noise := s.Anomaly.String(), s.Regression.String(), s.Noise.String()
 	if s.Anomaly == Auto {
