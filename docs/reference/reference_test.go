@@ -136,7 +136,7 @@ func read(t *testing.T, page string) string {
 // TestArchitecture checks that the files and folders of ARCHITECTURE.md exist. A name
 // without a slash stands in the folder of the one before it.
 func TestArchitecture(t *testing.T) {
-	names := regexp.MustCompile("`([a-z0-9_/]+(?:\\.go)?)`")
+	names := regexp.MustCompile("`([a-z0-9_/]+(?:\\.[a-z]+)?)`")
 	for _, line := range strings.Split(read(t, "../../ARCHITECTURE.md"), "\n") {
 		if !strings.HasPrefix(line, "|") {
 			continue
@@ -169,5 +169,30 @@ func TestArchitecture(t *testing.T) {
 			}
 			dir = found
 		}
+	}
+}
+
+// TestWhereToLook checks that one of the files in a row of the first tables of
+// ARCHITECTURE.md has each identifier that the row names.
+func TestWhereToLook(t *testing.T) {
+	page := read(t, "../../ARCHITECTURE.md")
+	tables := section(page, "question") + section(page, "to add")
+	file := regexp.MustCompile("`([a-z0-9_/]+/[a-z0-9_]+\\.[a-z]+)`")
+	identifier := regexp.MustCompile("`([A-Za-z]+[A-Z][A-Za-z]*|routes)`")
+	checked := 0
+	for _, row := range strings.Split(tables, "\n") {
+		var code strings.Builder
+		for _, m := range file.FindAllStringSubmatch(row, -1) {
+			code.WriteString(read(t, "../../"+m[1]))
+		}
+		for _, m := range identifier.FindAllStringSubmatch(row, -1) {
+			checked++
+			if !strings.Contains(code.String(), m[1]) {
+				t.Errorf("ARCHITECTURE.md: no file of this row has %q:\n%s", m[1], row)
+			}
+		}
+	}
+	if checked < 5 {
+		t.Errorf("got %d identifiers in the tables, want at least 5: does the test still find them?", checked)
 	}
 }

@@ -78,7 +78,7 @@ func Run(ctx context.Context, b *harness.Bus, cfg Config) (Result, error) {
 	group.Go(func() error {
 		err := conn.Follow(reading, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: slog.New(slog.DiscardHandler)}, w.take)
 		if reading.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // the storm is over: Follow was stopped
 		}
 		return err
 	})

@@ -11,11 +11,11 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 { // never: what is not reachable would not be linked
+	if len(os.Args) > 1 { // never true, but the linker keeps only reachable code
 		if conn, err := nats.Connect(os.Args[1]); err == nil {
 			conn.Close()
 		}
-		if resp, err := http.Get(os.Args[1]); err == nil {
+		if resp, err := http.Get(os.Args[1]); err == nil { //nolint:noctx // it never runs
 			_ = resp.Body.Close()
 		}
 	}
