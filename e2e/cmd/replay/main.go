@@ -13,8 +13,12 @@
 //
 // The times of the lines are the only clock. Between two lines, and after the last one,
 // time passes as for a running detector: every 5 s while an incident is open, and every
-// second while alerts of a storm are held back. After the last line it passes until no
+// second while a storm limit suppresses alerts. After the last line it passes until no
 // incident is open, but at most for the duration given by --after (1h by default).
+//
+// Errors name the line and end the replay with status 1; errors in the arguments end it
+// with status 2. Lines that go back in time, and an input without events, are reported as
+// warnings.
 package main
 
 import (
@@ -25,18 +29,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/redact"
-	"github.com/tocsin-bus/tocsin/shared/sanitize"
-	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
 func main() {
@@ -88,7 +86,7 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 		return s, usageError{err}
 	}
 	if flags.NArg() > 0 {
-		return s, usageError{fmt.Errorf("unexpected argument %q: the events are read from the standard input", flags.Arg(0))}
+		return s, usageError{fmt.Errorf("unexpected argument %q: the events are read from the standard input; write replay FLAGS < %[1]s", flags.Arg(0))}
 	}
 	if s.after < 0 {
 		return s, usageError{fmt.Errorf("--after: %s is negative", s.after)}
@@ -104,7 +102,8 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	return s, nil
 }
 
-// maxLine is the longest line in bytes: ingest takes bodies of at most 1 MiB.
+// maxLine is the maximum length of a line in bytes: ingest accepts bodies of up to
+// 1 MiB.
 const maxLine = 2 << 20
 
 func replay(args []string, in io.Reader, out, stderr io.Writer) (err error) {
@@ -118,11 +117,15 @@ func replay(args []string, in io.Reader, out, stderr io.Writer) (err error) {
 			err = fmt.Errorf("write alerts: %w", flushed)
 		}
 	}()
+	warn := func(format string, args ...any) {
+		_, _ = fmt.Fprintf(stderr, "replay: warning: "+format+"\n", args...) // the result is the alerts
+	}
 	p := &player{fold: fold.New(fold.Config{Rules: s.rules}), out: written}
 	masker := redact.New()
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
-	number := 0
+	number, backwards := 0, 0
+	var previous time.Time
 	for lines.Scan() {
 		number++
 		line := bytes.TrimSpace(lines.Bytes())
@@ -133,6 +136,13 @@ func replay(args []string, in io.Reader, out, stderr io.Writer) (err error) {
 		if err != nil {
 			return fmt.Errorf("line %d: %w", number, err)
 		}
+		if at.Before(previous) {
+			if backwards++; backwards == 1 {
+				warn("line %d: its time %s is before %s, that of the previous line; sort the lines. The detector treats a time up to %s earlier as the latest one, and starts over after a larger step back",
+					number, at.Format(time.RFC3339Nano), previous.Format(time.RFC3339Nano), maxSkew)
+			}
+		}
+		previous = at
 		for i := range events {
 			masker.Event(&events[i])
 		}
@@ -140,58 +150,16 @@ func replay(args []string, in io.Reader, out, stderr io.Writer) (err error) {
 			return err
 		}
 	}
-	if err := lines.Err(); err != nil {
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return fmt.Errorf("line %d is longer than %d bytes", number+1, maxLine)
+	} else if err != nil {
 		return fmt.Errorf("read line %d: %w", number+1, err)
 	}
+	if backwards > 1 {
+		warn("%d lines have an earlier time than the line before them", backwards)
+	}
+	if p.seq == 0 {
+		warn("the standard input has no events")
+	}
 	return p.finish(s.after)
-}
-
-// arrival is one line of the input.
-type arrival struct {
-	Time  jsontext.Value `json:"time"`
-	Event jsontext.Value `json:"event"`
-}
-
-const form = `{"time":"2026-01-28T14:30:00.000Z","event":{...}}`
-
-func decode(line []byte) (at time.Time, events []telemetry.Event, err error) {
-	var a arrival
-	if err := json.Unmarshal(line, &a, jsontext.AllowInvalidUTF8(true)); err != nil {
-		return at, nil, fmt.Errorf("malformed JSON, want %s: %w", form, err)
-	}
-	if at, err = arrivalTime(a.Time); err != nil {
-		return at, nil, err
-	}
-	if len(a.Event) == 0 || a.Event.Kind() == 'n' {
-		return at, nil, fmt.Errorf("event is missing, want %s", form)
-	}
-	if events, err = telemetry.Decode(telemetry.FormJSON, a.Event); err != nil {
-		var field *telemetry.FieldError
-		if errors.As(err, &field) && a.Event.Kind() == '[' {
-			return at, nil, fmt.Errorf("event %d: %w", field.Index, err)
-		}
-		return at, nil, fmt.Errorf("event: %w", err)
-	}
-	if slices.ContainsFunc(events, func(e telemetry.Event) bool { return telemetry.IsReserved(sanitize.Strip(e.App)) }) {
-		return at, nil, fmt.Errorf("event: app must not be %q, which is reserved for what Tocsin reports about itself", telemetry.ReservedApp)
-	}
-	return at, events, nil
-}
-
-func arrivalTime(value jsontext.Value) (time.Time, error) {
-	switch {
-	case len(value) == 0:
-		return time.Time{}, fmt.Errorf("time is missing, want %s", form)
-	case value.Kind() == '0':
-		var ms float64
-		if err := json.Unmarshal(value, &ms); err == nil && ms >= 0 && ms <= 1e14 {
-			return time.UnixMilli(int64(ms)).UTC(), nil
-		}
-	case value.Kind() == '"':
-		var at time.Time
-		if err := json.Unmarshal(value, &at); err == nil {
-			return at, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("time must be RFC 3339, such as \"2026-01-28T14:30:00.000Z\", or milliseconds since 1970; got %s", value)
 }

@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +41,7 @@ func spike() string {
 	return b.String()
 }
 
-// regression is 30 loads of a page, of which the last 6 are slow.
+// regression is 30 loads of a page. The last 6 are slow.
 func regression() string {
 	var b strings.Builder
 	for i := range 30 {
@@ -133,6 +136,8 @@ func TestReplayIsDeterministic(t *testing.T) {
 	}
 }
 
+// TestReplayErrors checks that bad input ends the replay with a message that names the
+// line and the reason.
 func TestReplayErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name, input string
@@ -140,16 +145,22 @@ func TestReplayErrors(t *testing.T) {
 		want        string
 	}{
 		{"not JSON", line(0, failing("boom")) + "boom\n", nil, `line 2: malformed JSON, want {"time":"2026-01-28T14:30:00.000Z","event":{...}}: `},
+		{"half a line", line(0, failing("boom")) + `{"time":"2026-01-28T14:30`, nil, `line 2: malformed JSON, want {"time":"2026-01-28T14:30:00.000Z","event":{...}}: `},
+		{"two objects on a line", `{"time":1,"event":{}} {}`, nil, "line 1: malformed JSON, want "},
 		{"no time", `{"event":{}}`, nil, "line 1: time is missing, want "},
 		{"wrong time", "\n" + `{"time":"yesterday","event":{}}`, nil, `line 2: time must be RFC 3339, such as "2026-01-28T14:30:00.000Z", or milliseconds since 1970; got "yesterday"`},
+		{"negative time of a line", `{"time":-1,"event":{}}`, nil, "line 1: time must be RFC 3339"},
 		{"no event", `{"time":"2026-01-28T14:30:00Z"}`, nil, "line 1: event is missing, want "},
+		{"event without a kind", line(0, `{}`), nil, "line 1: event: kind must be one of log, network, "},
+		{"field missing", line(0, `{"kind":"network","network":{"method":"GET"}}`), nil, "line 1: event: network.url is required"},
 		{"invalid event", line(0, `{"kind":"log","log":{"level":"loud","message":"x"}}`), nil, "line 1: event: log.level must be one of debug, info, warn, error"},
 		{"invalid event in an array", line(0, "["+failing("x")+`,{"kind":"log","log":{"level":"loud","message":"x"}}]`), nil, "line 1: event 1: log.level must be one of "},
 		{"reserved app", line(0, `{"kind":"log","app":"Tocsin","log":{"level":"info","message":"x"}}`), nil, `line 1: event: app must not be "tocsin"`},
-		{"line too long", strings.Repeat("x", maxLine+1), nil, "read line 1: "},
+		{"line too long", line(0, failing("boom")) + strings.Repeat("x", maxLine+1), nil, "line 2 is longer than 2097152 bytes"},
 		{"unknown rule", "", []string{"--anomaly", "magic"}, `--anomaly: "magic" is not one of auto, ratio3x, rate-tail`},
-		{"unknown flag", "", []string{"--magic"}, "flag provided but not defined"},
-		{"argument", "", []string{"events.ndjson"}, `unexpected argument "events.ndjson"`},
+		{"rule of another flag", "", []string{"--regression", "rate-tail"}, `--regression: "rate-tail" is not one of auto, spec, confirmed`},
+		{"unknown flag", "", []string{"--magic"}, "flag provided but not defined: -magic"},
+		{"file as an argument", "", []string{"events.ndjson"}, `unexpected argument "events.ndjson": the events are read from the standard input; write replay FLAGS < events.ndjson`},
 		{"negative time", "", []string{"--after", "-1s"}, "--after: -1s is negative"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -157,6 +168,78 @@ func TestReplayErrors(t *testing.T) {
 			err := replay(tt.args, strings.NewReader(tt.input), &out, &stderr)
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 				t.Errorf("error = %v, want %q...", err, tt.want)
+			}
+			if got, want := errors.As(err, new(usageError)), tt.args != nil; got != want {
+				t.Errorf("error in the arguments = %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// TestReplayWarnings checks what is reported on stderr and does not end the replay.
+func TestReplayWarnings(t *testing.T) {
+	for _, tt := range []struct {
+		name, input string
+		want        string
+		alerts      int
+	}{
+		{"in order", line(0, failing("one")) + line(0, failing("two")), "", 2},
+		{"empty input", "", "replay: warning: the standard input has no events\n", 0},
+		{"empty lines only", "\n \n", "replay: warning: the standard input has no events\n", 0},
+		{
+			"back in time", line(time.Hour, failing("one")) + line(0, failing("two")),
+			"replay: warning: line 2: its time 2026-01-28T14:30:00Z is before 2026-01-28T15:30:00Z, that of the previous line; sort the lines. " +
+				"The detector treats a time up to 1m0s earlier as the latest one, and starts over after a larger step back\n", 2,
+		},
+		{
+			"back in time twice", line(2*time.Second, failing("one")) + line(time.Second, failing("two")) + line(0, failing("three")),
+			"replay: warning: line 2: its time 2026-01-28T14:30:01Z is before 2026-01-28T14:30:02Z, that of the previous line; sort the lines. " +
+				"The detector treats a time up to 1m0s earlier as the latest one, and starts over after a larger step back\n" +
+				"replay: warning: 2 lines have an earlier time than the line before them\n", 3,
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var out, stderr bytes.Buffer
+			if err := replay(nil, strings.NewReader(tt.input), &out, &stderr); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, stderr.String()); diff != "" {
+				t.Errorf("stderr (-want +got):\n%s", diff)
+			}
+			if got := strings.Count(out.String(), "\n"); got != tt.alerts {
+				t.Errorf("got %d alerts, want %d:\n%s", got, tt.alerts, out.String())
+			}
+		})
+	}
+}
+
+// TestExitStatus checks the program itself: its messages on stderr and its exit status.
+func TestExitStatus(t *testing.T) {
+	bin := filepath.Join(t.TempDir(), "replay")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("build replay: %v\n%s", err, out)
+	}
+	for _, tt := range []struct {
+		name, input string
+		args        []string
+		wantCode    int
+		want        string
+	}{
+		{"no error", line(0, failing("boom")), nil, 0, ""},
+		{"help", "", []string{"--help"}, 0, "Usage of replay:"},
+		{"broken line", "boom\n", nil, 1, "replay: line 1: malformed JSON"},
+		{"unknown rule", "", []string{"--anomaly", "magic"}, 2, `replay: --anomaly: "magic" is not one of`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), bin, tt.args...)
+			var stderr bytes.Buffer
+			cmd.Stdin, cmd.Stderr = strings.NewReader(tt.input), &stderr
+			_ = cmd.Run() // its exit status is compared
+			if got := cmd.ProcessState.ExitCode(); got != tt.wantCode {
+				t.Errorf("exit status = %d, want %d", got, tt.wantCode)
+			}
+			if got := stderr.String(); !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" {
+				t.Errorf("stderr = %q, want %q...", got, tt.want)
 			}
 		})
 	}

@@ -9,14 +9,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// How often time passes between two messages, as for a detector that is the only one
-// (services/detector): while alerts are held back, and while an incident is open.
+// Intervals of messages that only let time pass, as of a single running detector.
 const (
-	heldEvery = time.Second
-	openEvery = 5 * time.Second
+	suppressedEvery = time.Second     // while a storm limit suppresses alerts
+	openEvery       = 5 * time.Second // while an incident is open
 )
 
-// maxSkew is how far times may run backwards and count as the newest one (fold).
+// maxSkew is how far back a time counts as the newest one, as in package fold.
 const maxSkew = time.Minute
 
 // player applies messages to a detector without a bus.
@@ -24,12 +23,12 @@ type player struct {
 	fold *fold.Fold
 	out  io.Writer
 	seq  uint64
-	// newest is the time up to which the stream has been played, and ticked that of the
+	// newest is the time up to which the stream has been played. ticked is the time of the
 	// newest message that only let time pass, or of the first message.
 	newest, ticked time.Time
 }
 
-// apply applies events that arrived together.
+// apply applies events that arrived together, after the time until then has passed.
 func (p *player) apply(at time.Time, events []telemetry.Event) error {
 	if p.seq == 0 {
 		p.newest, p.ticked = at, at
@@ -40,7 +39,7 @@ func (p *player) apply(at time.Time, events []telemetry.Event) error {
 	switch {
 	case at.After(p.newest):
 		p.newest = at
-	case p.newest.Sub(at) > maxSkew: // the detector starts from the earlier time, too
+	case p.newest.Sub(at) > maxSkew: // the detector starts over from the earlier time, too
 		p.newest, p.ticked = at, at
 	}
 	return p.message(fold.Message{Time: at, Events: events})
@@ -54,10 +53,11 @@ func (p *player) finish(longest time.Duration) error {
 	return p.pass(p.newest.Add(longest).Add(1))
 }
 
-// pass lets time pass until just before a time, in steps of a second after the newest message.
+// pass lets time pass until just before a time while an incident is open or alerts are
+// suppressed.
 func (p *player) pass(until time.Time) error {
 	for p.fold.HasSuppressed() || p.fold.HasOpenIncidents() {
-		next := p.newest.Add(heldEvery)
+		next := p.newest.Add(suppressedEvery)
 		if !next.Before(until) {
 			return nil
 		}
@@ -73,6 +73,7 @@ func (p *player) pass(until time.Time) error {
 	return nil
 }
 
+// message applies a message and writes the alerts that it raises.
 func (p *player) message(m fold.Message) error {
 	p.seq++
 	m.Seq = p.seq
