@@ -10,12 +10,12 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
-// figure is a figure with a target.
+// figure is a measured value beside its target.
 type figure struct {
-	what, asked, measured string
-	// contract is the figure of the specification's rules.
-	contract string
-	met      bool
+	what, target, measured string
+	// simple is what the simple rules reach.
+	simple string
+	met    bool
 }
 
 func (f figure) verdict() string {
@@ -25,19 +25,18 @@ func (f figure) verdict() string {
 	return "**missed**"
 }
 
-// question is a figure of the cells of some rules, the worst of which has to meet the
-// target.
+// question asks whether the cells of some rules meet a target. The worst cell counts.
 type question struct {
-	what, asked string
-	// rules are measured, and contract are the rules that they replace.
-	rules, contract string
-	fits            func(*run.Cell) bool
-	of              func(*score.Summary) score.Estimate
+	what, target string
+	// rules are measured. simple are the rules that they replace.
+	rules, simple string
+	fits          func(*run.Cell) bool
+	value         func(*score.Summary) score.Estimate
 	// worse reports whether a is worse than b.
 	worse func(a, b float64) bool
 	met   func(float64) bool
-	// bounded is the same figure of a bound, or nil where none is known.
-	bounded func(*run.Bound) score.Estimate
+	// best returns the best possible value. It is nil if none is known.
+	best func(*run.Bound) score.Estimate
 }
 
 func less(a, b float64) bool { return a < b }
@@ -72,16 +71,16 @@ func both(a, b func(*run.Cell) bool) func(*run.Cell) bool {
 	return func(c *run.Cell) bool { return a(c) && b(c) }
 }
 
-// clustered are the workloads that may have more false alerts.
+// clustered selects the workloads that may have more false alerts.
 var clustered = generator("clustered", "clustered+bursts")
 
-// questions are the figures of errors and page loads.
+// questions returns the questions about errors and page loads.
 func questions() []question {
 	ratio, tail := ruleset.Ratio3x.String(), ruleset.RateTail.String()
 	spec, sure := ruleset.Spec.String(), ruleset.Confirmed.String()
 	return []question{
 		{
-			"`rate-tail`: false alerts an app-day, but for clustered errors", "at most 1", tail, ratio,
+			"`rate-tail`: false alerts an app-day, all but clustered errors", "at most 1", tail, ratio,
 			both(kind(workload.Errors), both(not(clustered), not(shapes))), perDay, more, atMost(1), nil,
 		},
 		{"`rate-tail`: false alerts an app-day, clustered errors", "at most 24", tail, ratio, clustered, perDay, more, atMost(24), nil},
@@ -102,50 +101,51 @@ func questions() []question {
 	}
 }
 
-// figures returns those with a target of which something was measured.
+// figures returns the figures with a target that was measured.
 func (r *Results) figures() []figure {
 	var all []figure
 	for _, q := range append(questions(), shapeQuestions()...) {
 		if measured, met, any := q.answer(r.of(q.rules, q.fits)); any {
-			contract, _, _ := q.answer(r.of(q.contract, q.fits))
-			if q.bounded != nil && len(r.Bounds) > 0 {
-				can := 0
+			simple, _, _ := q.answer(r.of(q.simple, q.fits))
+			if q.best != nil && len(r.Bounds) > 0 {
+				possible := 0
 				for _, b := range r.Bounds {
-					if q.met(q.bounded(&b).Value) {
-						can++
+					if q.met(q.best(&b).Value) {
+						possible++
 					}
 				}
-				measured += fmt.Sprintf("; who knows both rates has it in %d of %d", can, len(r.Bounds))
+				measured += fmt.Sprintf("; the best possible in %d of %d", possible, len(r.Bounds))
 			}
-			all = append(all, figure{q.what, q.asked, measured, contract, met})
+			all = append(all, figure{q.what, q.target, measured, simple, met})
 		}
 	}
 	return slices.Concat(all, r.pageShapeFigures(), r.noiseFigures())
 }
 
-// answer returns in how many of the cells the target is met, and the worst figure.
+// answer describes in how many cells the target is met, and the worst value. any is
+// false without cells.
 func (q *question) answer(cells []run.Cell) (measured string, met, any bool) {
 	if len(cells) == 0 {
 		return "", false, false
 	}
 	worst, good := &cells[0], 0
 	for i := range cells {
-		e := q.of(&cells[i].Summary)
-		if q.worse(e.Value, q.of(&worst.Summary).Value) {
+		e := q.value(&cells[i].Summary)
+		if q.worse(e.Value, q.value(&worst.Summary).Value) {
 			worst = &cells[i]
 		}
 		if e.Known() && q.met(e.Value) {
 			good++
 		}
 	}
-	measured = interval(q.of(&worst.Summary))
+	measured = interval(q.value(&worst.Summary))
 	if len(cells) > 1 {
 		measured = fmt.Sprintf("in %d of %d workloads; at worst %s, %s", good, len(cells), measured, worst.Workload.Name())
 	}
 	return measured, good == len(cells), true
 }
 
-// noiseFigures are those of noise.
+// noiseFigures returns the figures of the noise rules.
 func (r *Results) noiseFigures() []figure {
 	mined, worst := r.hidden(ruleset.Mined.String())
 	spec, worstOfSpec := r.hidden(ruleset.NoiseSpec.String())
@@ -161,14 +161,14 @@ func (r *Results) noiseFigures() []figure {
 	}
 	chatter, _ := mined.Chatter()
 	return []figure{
-		{"`mined`: lines of level error of the app's own that are hidden", "none", hidden(&mined, workload.OfErrors), hidden(&spec, workload.OfErrors), mined.All[workload.OfErrors].Hidden == 0},
-		{"`mined`: repeated lines of level warning, beside an open error, that are hidden", "at most 1%", hidden(&mined, workload.OfWarnings), hidden(&spec, workload.OfWarnings), mined.All[workload.OfWarnings].Share() <= 0.01},
-		{"`mined`: lines of the noisy generators, but for those, that are hidden", "at least 90%", lines(&mined, worst), lines(&spec, worstOfSpec), chatter.Share() >= 0.9},
+		{"`mined`: error lines of the app that are hidden", "none", hidden(&mined, workload.OfErrors), hidden(&spec, workload.OfErrors), mined.All[workload.OfErrors].Hidden == 0},
+		{"`mined`: repeated warnings during an open error that are hidden", "at most 1%", hidden(&mined, workload.OfWarnings), hidden(&spec, workload.OfWarnings), mined.All[workload.OfWarnings].Share() <= 0.01},
+		{"`mined`: other repeated lines that are hidden", "at least 90%", lines(&mined, worst), lines(&spec, worstOfSpec), chatter.Share() >= 0.9},
 	}
 }
 
-// hidden sums what some rules hid in all workloads of lines, and returns the share of the
-// chatter in the one where that was the least.
+// hidden returns what some rules hid in all workloads of lines together, and the smallest
+// share of the chatter that they hid in one of them.
 func (r *Results) hidden(rules string) (sum run.Lines, worst float64) {
 	worst = 1
 	for _, c := range r.of(rules, kind(workload.Lines)) {
@@ -179,7 +179,7 @@ func (r *Results) hidden(rules string) (sum run.Lines, worst float64) {
 	return sum, worst
 }
 
-// of returns the cells of some rules that fit.
+// of returns the cells of some rules that fit a filter.
 func (r *Results) of(rules string, fits func(*run.Cell) bool) (cells []run.Cell) {
 	for i := range r.Cells {
 		if c := &r.Cells[i]; c.Rules == rules && fits(c) {

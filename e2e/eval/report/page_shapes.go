@@ -10,10 +10,10 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
-// askedOfShapes are the targets of the rule confirmed on pages that vary: the most alerts
-// in 100 loads that did not change, and the least share of the pages that became twice as
-// slow to be found within 5 loads. 0 is no target.
-var askedOfShapes = map[string]struct{ alerts, recall float64 }{
+// shapeTargets are the targets of the rule confirmed on pages that vary: the maximum of
+// alerts in 100 unchanged loads, and the minimum share of the pages that became twice as
+// slow and are found within 5 loads. 0 is no target.
+var shapeTargets = map[string]struct{ alerts, recall float64 }{
 	"half from a cache, x2.2, cv 0.1":          {1.5, 0.95},
 	"two devices by turns of 15, x1.6, cv 0.1": {2, 0.9},
 	"autocorrelated 0.9, cv 0.25":              {1.5, 0.95},
@@ -23,6 +23,7 @@ var askedOfShapes = map[string]struct{ alerts, recall float64 }{
 	"cv 0.15":                                  {0.5, 0},
 }
 
+// shaped selects the workloads of pages that vary.
 var shaped = generator(workload.Varied, workload.Doubled)
 
 // shape has the results of some rules on one kind of page.
@@ -86,9 +87,9 @@ func (r *Results) writePageShapes(b *bytes.Buffer) {
 	b.WriteString(`
 ## Pages that vary
 
-Pages whose loads do not lie around one median. The events do not say why: neither the device nor whether the load came from a cache. Alerts are
-all that a reader receives, also in an app's first 10 minutes, and again where a finding is raised again because it is surer; findings
-are counted as above. Recall is of pages of which every load takes twice as long after a deploy, within 5 loads.
+Pages whose loads do not vary around one median. The events do not give the reason: neither the device nor whether a load was cached. "Alerts" counts
+every alert that a reader receives, also in an app's first 10 minutes, and each time that a finding is raised again with more confidence; findings
+are counted as above. Recall is within 5 loads, on pages whose loads all take twice as long after a deploy.
 `)
 	var rows [][]string
 	for i := range shapes {
@@ -102,32 +103,32 @@ are counted as above. Recall is of pages of which every load takes twice as long
 	table(b, []string{"pages", "rules", "alerts in 100 loads", "false findings in 100 loads", "recall within 5 loads", "deploys"}, rows)
 }
 
-// pageShapeFigures returns the figures with targets of pages that vary.
+// pageShapeFigures returns the figures with a target about pages that vary.
 func (r *Results) pageShapeFigures() (all []figure) {
 	shapes := r.pageShapes()
-	contract := map[string]*shape{}
+	simple := map[string]*shape{}
 	for i := range shapes {
 		if shapes[i].rules == ruleset.Spec.String() {
-			contract[shapes[i].cell] = &shapes[i]
+			simple[shapes[i].cell] = &shapes[i]
 		}
 	}
 	for i := range shapes {
 		s := &shapes[i]
-		asked, any := askedOfShapes[s.cell]
-		spec := contract[s.cell]
+		target, any := shapeTargets[s.cell]
+		spec := simple[s.cell]
 		if s.rules != ruleset.Confirmed.String() || !any || spec == nil {
 			continue
 		}
 		if s.varied != nil {
 			all = append(all, figure{
-				"`confirmed`: alerts in 100 loads, " + s.cell, fmt.Sprintf("at most %g", asked.alerts), s.alerts(), spec.alerts(),
-				s.varied.Raised.Per100() <= asked.alerts,
+				"`confirmed`: alerts in 100 loads, " + s.cell, fmt.Sprintf("at most %g", target.alerts), s.alerts(), spec.alerts(),
+				s.varied.Raised.Per100() <= target.alerts,
 			})
 		}
-		if s.doubled != nil && asked.recall > 0 {
+		if s.doubled != nil && target.recall > 0 {
 			all = append(all, figure{
-				"`confirmed`: twice as slow found within 5 loads, " + s.cell, fmt.Sprintf("at least %g", asked.recall), s.recall(), spec.recall(),
-				s.doubled.Summary.Recall.Value >= asked.recall,
+				"`confirmed`: twice as slow found within 5 loads, " + s.cell, fmt.Sprintf("at least %g", target.recall), s.recall(), spec.recall(),
+				s.doubled.Summary.Recall.Value >= target.recall,
 			})
 		}
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
-// panel is a plot of figures: a row for each measurement, with a mark for each detector
-// with its interval, and the target.
+// panel is a plot with one row for each workload. A row has a mark with its interval for
+// each set of rules, and the target.
 type panel struct {
 	title string
-	// log reports whether the axis is logarithmic, from the first tick to the end. Values
-	// beyond it are at its edge.
+	// log is set if the axis is logarithmic, from the first tick to end. Values beyond it
+	// are drawn at its edge.
 	log   bool
 	ticks []float64
 	end   float64
@@ -28,8 +28,8 @@ type panel struct {
 type row struct {
 	label string
 	marks []mark
-	// asked is the target, NaN without one.
-	asked float64
+	// target is NaN if there is none.
+	target float64
 }
 
 type mark struct {
@@ -37,26 +37,25 @@ type mark struct {
 	e     score.Estimate
 }
 
-// The styles of marks: the specification's rules, those that are compared with them, and
-// the bound.
+// The styles of marks: the simple rules, the statistical rules, and the best possible.
 const (
-	styleContract = iota
-	styleOther
+	styleSimple = iota
+	styleStatistical
 	styleBound
 )
 
-// style returns that of some rules.
+// style returns the style of some rules.
 func style(name string) int {
 	switch name {
 	case ruleset.RateTail.String(), ruleset.Confirmed.String(), ruleset.Mined.String():
-		return styleOther
+		return styleStatistical
 	default:
-		return styleContract
+		return styleSimple
 	}
 }
 
-// plotted puts the cells that fit in rows, by their workloads' names.
-func (r *Results) plotted(fits func(*run.Cell) bool, of func(*run.Cell) score.Estimate, asked func(*run.Cell) float64) (rows []row) {
+// plotted returns a row for each workload with cells that fit.
+func (r *Results) plotted(fits func(*run.Cell) bool, value func(*run.Cell) score.Estimate, target func(*run.Cell) float64) (rows []row) {
 	for i := range r.Cells {
 		c := &r.Cells[i]
 		if !fits(c) {
@@ -64,9 +63,9 @@ func (r *Results) plotted(fits func(*run.Cell) bool, of func(*run.Cell) score.Es
 		}
 		name := c.Workload.Name()
 		if n := len(rows); n == 0 || rows[n-1].label != name {
-			rows = append(rows, row{label: name, asked: asked(c)})
+			rows = append(rows, row{label: name, target: target(c)})
 		}
-		if e := of(c); e.Known() {
+		if e := value(c); e.Known() {
 			last := &rows[len(rows)-1]
 			last.marks = append(last.marks, mark{style(c.Rules), e})
 		}
@@ -74,6 +73,7 @@ func (r *Results) plotted(fits func(*run.Cell) bool, of func(*run.Cell) score.Es
 	return rows
 }
 
+// panels returns the panels that have rows.
 func (r *Results) panels() []panel {
 	only := func(fits func(*run.Cell) bool, value float64) func(*run.Cell) float64 {
 		return func(c *run.Cell) float64 {
@@ -102,7 +102,7 @@ func (r *Results) panels() []panel {
 		{
 			"Recall of episodes of errors", false, tenths, 1,
 			r.plotted(episodes, func(c *run.Cell) score.Estimate { return c.Summary.Recall }, func(c *run.Cell) float64 {
-				if least, asked := leastRecall(c); asked {
+				if least, any := leastRecall(c); any {
 					return least
 				}
 				return math.NaN()
@@ -134,7 +134,7 @@ func (r *Results) panels() []panel {
 	return some
 }
 
-// Sizes of the picture, in its units.
+// The sizes of the picture, in its units.
 const (
 	margin, columnWidth, labelWidth = 16, 520, 190
 	rowHeight, titleHeight          = 17, 46
@@ -158,7 +158,7 @@ func (r *Results) SVG() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// What the template draws.
+// The input of the template.
 type (
 	drawing struct {
 		Width, Height int
@@ -179,7 +179,7 @@ type (
 		Label  string
 		Y      int
 		Shaded bool
-		Asked  string // empty for none
+		Target string // empty for none
 		Marks  []drawnMark
 	}
 	drawnMark struct {
@@ -190,7 +190,7 @@ type (
 	}
 )
 
-// layout puts each panel into the column that is shorter so far.
+// layout puts each panel into the column that is shorter so far, and draws it.
 func layout(panels []panel) drawing {
 	bottoms := [2]int{legendHeight, legendHeight}
 	d := drawing{Width: 2*columnWidth + 3*margin}
@@ -208,13 +208,14 @@ func layout(panels []panel) drawing {
 	return d
 }
 
+// draw draws a panel at a position.
 func draw(p panel, x, y int) drawnPanel {
 	d := drawnPanel{
 		Title: p.title, X: x, Y: y + 28, Left: x + labelWidth, Right: x + columnWidth - 12,
 		Top: y + titleHeight - 8, Bottom: y + titleHeight + rowHeight*len(p.rows),
 	}
 	d.TickText = d.Bottom + 14
-	at := func(v float64) string { return units(float64(d.Left) + p.place(v)*float64(d.Right-d.Left)) }
+	at := func(v float64) string { return units(float64(d.Left) + p.fraction(v)*float64(d.Right-d.Left)) }
 	for _, v := range p.ticks {
 		text := digits(v)
 		if p.log && v == p.ticks[0] {
@@ -225,16 +226,16 @@ func draw(p panel, x, y int) drawnPanel {
 	for i, r := range p.rows {
 		middle := y + titleHeight + rowHeight*i + rowHeight/2
 		drawn := drawnRow{Label: r.label, Y: middle, Shaded: i%2 == 1}
-		if !math.IsNaN(r.asked) {
-			drawn.Asked = at(r.asked)
+		if !math.IsNaN(r.target) {
+			drawn.Target = at(r.target)
 		}
 		for _, m := range r.marks {
-			// Marks that would hide each other stand above each other.
+			// Several marks of a row stand above each other, so that all are visible.
 			above := float64(middle) + 3.4*float64(m.style-1)
 			if len(r.marks) == 1 {
 				above = float64(middle)
 			}
-			cx := float64(d.Left) + p.place(m.e.Value)*float64(d.Right-d.Left)
+			cx := float64(d.Left) + p.fraction(m.e.Value)*float64(d.Right-d.Left)
 			drawn.Marks = append(drawn.Marks, drawnMark{
 				Style: m.style, X: at(m.e.Value), Y: units(above), Low: at(m.e.Low), High: at(m.e.High),
 				Diamond: fmt.Sprintf("%s,%s %s,%s %s,%s %s,%s", units(cx-radius), units(above), units(cx), units(above-radius),
@@ -247,9 +248,8 @@ func draw(p panel, x, y int) drawnPanel {
 	return d
 }
 
-// place returns the position of a value on the axis, from 0 to 1, where values beyond its
-// end are.
-func (p *panel) place(v float64) float64 {
+// fraction returns where a value lies on the axis, from 0 to 1.
+func (p *panel) fraction(v float64) float64 {
 	first, last := p.ticks[0], p.end
 	v = min(max(v, first), last)
 	if p.log {

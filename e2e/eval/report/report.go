@@ -1,5 +1,5 @@
 // Package report writes the results of an evaluation as Markdown and as a picture. The same
-// results give the same bytes, without a date or a place.
+// results give the same bytes: they contain no date and no folder.
 package report
 
 import (
@@ -15,15 +15,16 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/eval/workload"
 )
 
-// Results are those of an evaluation.
+// Results are the results of an evaluation.
 type Results struct {
-	// Command made the results. Seeds is the family's name, Size the amount.
+	// Command is the command that made the results. Seeds is the name of the family of
+	// seeds.
 	Command, Seeds string
 	Size           workload.Size
 	Cells          []run.Cell
-	// Bounds are about the workloads of bursts.
+	// Bounds are the best possible results for the workloads of bursts.
 	Bounds []run.Bound
-	// NAB and TCPD are of corpora, if any were named. Missing counts the series of TCPD
+	// NAB and TCPD are the scores on the corpora, if any. Missing counts the series of TCPD
 	// that were not in the folder.
 	NAB     []run.NABScore
 	TCPD    []run.TCPDScore
@@ -33,23 +34,23 @@ type Results struct {
 // Markdown returns the whole report.
 func (r *Results) Markdown() []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `# What the detectors find, miss and make up
+	fmt.Fprintf(&b, `# Measured detection rules
 
-Made by %s, which makes streams of which the truth is known, folds them into the
-detector event by event and counts. The same command gives the same bytes. The streams are described in
-[workload](workload), what is counted in [score](score). Seeds: %s; nothing is tuned on the frozen ones. Each
-workload of errors has %d simulated hours or more, each of page loads %d pages, and each of chatter 2 h %d times.
+Made by %s. It generates streams with known incidents, applies them to the detector event by event, and counts
+what the detector finds, misses and invents. The same command gives the same bytes. [workload](workload) describes the streams,
+[score](score) the counts. Seeds: %s; nothing is tuned on the frozen ones. A workload of errors has %d simulated hours or more,
+one of page loads %d pages, and one of chatter 2 h %d times.
 
-- An **episode** is something that should be found: a burst, a drift, a deploy that made a page slower. It is found when an alert is raised
-  while it can be of use: 20 s from a burst's first moment, 1 h from the end of a drift's rise, 10 loads from a deploy.
-- A **finding** is an alert with all that repeat, confirm or revise it until it ends. It is **false**, once, when it was opened outside
-  of every episode. No count is adjusted to points.
-- An alert of severity info that ends nothing is a **note**, such as that a burst recurs each hour: it reports a fact, not a problem.
-  A revision that raises it to an error makes it a finding.
+- An **episode** is an incident to find: a burst, a drift, a deploy that makes a page slower. It is found if an alert is raised in time:
+  within 20 s of the start of a burst, 1 h of the end of a drift's rise, or 10 loads of a deploy.
+- A **finding** is an alert with its repeats, confirmations and revisions until it ends. It is **false**, and counted once, if it was opened
+  outside every episode. Whole episodes and findings are counted, not points in time.
+- A **note** is an alert of severity info that ends nothing, such as one about a burst that recurs each hour: it reports a fact, not a
+  problem. A revision that raises it to an error makes it a finding.
 - A finding in an app's first 10 minutes is counted separately, as **cold start**.
-- In parentheses are intervals of 95%%: percentile bootstrap over blocks of 12 h, or over pages; where nothing was counted, exact ones.
+- Parentheses hold 95%% intervals: percentile bootstrap over blocks of 12 h, or over pages; exact intervals for counts of 0.
 
-![What the detectors find, miss and make up](results.svg)
+![Measured detection rules](results.svg)
 `, "`"+r.Command+"`", r.Seeds, r.Size.Hours, r.Size.Pages, r.Size.Chatter)
 	r.writeFigures(&b)
 	r.writeErrors(&b)
@@ -86,13 +87,13 @@ func (r *Results) writeFigures(b *bytes.Buffer) {
 	b.WriteString("\n## Targets\n")
 	var rows [][]string
 	for _, f := range figures {
-		rows = append(rows, []string{f.what, f.asked, f.measured, f.verdict(), f.contract})
+		rows = append(rows, []string{f.what, f.target, f.measured, f.verdict(), f.simple})
 	}
-	table(b, []string{"figure", "asked", "measured", "", "the contract's rules"}, rows)
+	table(b, []string{"figure", "target", "measured", "", "simple rules"}, rows)
 	for i := range r.Cells {
 		if r.Cells[i].Escalating != nil {
 			b.WriteString(`
-What ` + "`rate-tail`" + ` finds about a single error, that it escalates, is not in these figures: it is counted below.
+Alerts of ` + "`rate-tail`" + ` about one error that escalates are not in these figures: they are counted below.
 `)
 			break
 		}
@@ -124,10 +125,10 @@ func (r *Results) writeErrors(b *bytes.Buffer) {
 	fmt.Fprintf(b, `
 ## Errors
 
-A run, with a new app, lasts %d h; those with errors on a schedule are of %d, those with a day's rhythm or drifts lie between. Delays are in seconds, from an episode's first moment to the alert. "Open" is for how many hours of an app-day false findings were open, in which
-further ones would not have been raised. "Learning" are the false findings, counted as such, at the first three
-recurrences of something that recurs, which look like bursts at first. A drift has 2 h to be found in, so that
-rules with many false alerts find it by chance: which their precision shows.
+A run, with a new app, lasts %d h; runs with errors on a schedule last %d h, runs with a daily rhythm or drifts something between. Delays are in seconds,
+from the start of an episode to the alert. "Open" is how many hours of an app-day a false finding was open, which hides further ones. "Learning"
+counts the false findings at the first three recurrences of a schedule, which look like bursts. A drift can be found within 2 h, so rules
+with many false alerts find it by chance: their precision shows that.
 `, int(r.Size.ErrorRun().Hours()), r.Size.Hours)
 	if r.hasShapes() {
 		fmt.Fprintf(b, describeShapes, int(r.Size.ShapeRun().Hours()))
@@ -136,7 +137,7 @@ rules with many false alerts find it by chance: which their precision shows.
 }
 
 func errorRow(name, rules string, s *score.Summary) []string {
-	precision := none // where nothing was to be reported nothing could be reported rightly
+	precision := none // without episodes, no finding can be right
 	if s.Recall.Known() {
 		precision = interval(s.Precision)
 	}
@@ -146,7 +147,7 @@ func errorRow(name, rules string, s *score.Summary) []string {
 	}
 }
 
-// alarmed returns for how many hours a day false findings were open.
+// alarmed returns how many hours a day false findings were open.
 func alarmed(t *score.Tally) string {
 	if t.Hours == 0 {
 		return none
@@ -154,7 +155,7 @@ func alarmed(t *score.Tally) string {
 	return digits(24 * t.Alarmed / t.Hours)
 }
 
-// writeEscalations writes the results about single errors, if there are any.
+// writeEscalations writes the results about single errors, if a rule found any.
 func (r *Results) writeEscalations(b *bytes.Buffer) {
 	var rows [][]string
 	some := false
@@ -175,8 +176,8 @@ func (r *Results) writeEscalations(b *bytes.Buffer) {
 	b.WriteString(`
 ### Errors that escalate
 
-The same rule on each single error, in addition to the spikes. "Right" are those in an episode; they should be few: an error that
-is new or back is reported as such.
+The same rule applied to each single error, in addition to spikes. "Right" are those in an episode; they should be few, because an error that
+is new or back has an alert of its own.
 `)
 	table(b, []string{"workload", "rules", "false an app-day", "open, h", "right", "cold start", "learning"}, rows)
 }
@@ -186,10 +187,10 @@ func (r *Results) writeBounds(b *bytes.Buffer) {
 		return
 	}
 	b.WriteString(`
-### How soon a burst can be found at all
+### How soon a burst can be found at best
 
-A detector that is given both rates, and so has nothing to learn, with one false alarm a day: the CUSUM of the likelihood ratio. None other has
-a shorter mean delay in the worst case. +30 errors in 10 s; see [bound](bound).
+The CUSUM of the likelihood ratio: a detector that knows both rates and has nothing to learn, with one false alarm a day. No other has a shorter
+mean delay in the worst case. +30 errors in 10 s; see [bounds.go](run/bounds.go).
 `)
 	var rows [][]string
 	for _, o := range r.Bounds {
@@ -225,17 +226,17 @@ func (r *Results) writeLoads(b *bytes.Buffer) {
 		b.WriteString(`
 ## Page loads that did not change
 
-False findings in 100 loads, and by the highest confidence that each ever had. A page's first 10 minutes are its app's cold start.
-Where loads are cached three in ten are not, and take three times as long; where they are correlated, slow ones come in spells of a minute or so,
-as on a machine that is busy now and then. Every finding about either counts as false.
+False findings in 100 loads, in all and by the highest confidence that each reached. A page's first 10 minutes are its app's cold start.
+"cached": three loads in ten are not cached and take three times as long. "correlated": slow loads come in spells of about a minute, as on a
+machine that is busy at times. Every finding about either counts as false.
 `)
-		table(b, []string{"workload", "rules", "false in 100 loads", "unsaid", "single", "probable", "confirmed", "loads", "cold start"}, still)
+		table(b, []string{"workload", "rules", "false in 100 loads", "none", "single", "probable", "confirmed", "loads", "cold start"}, still)
 	}
 	if deploys != nil {
 		b.WriteString(`
 ## Deploys that made a page slower
 
-Recall is within 10 loads, of any alert and of those that are at least so sure by then; delays are in loads, 1 being the first after the deploy.
+Recall is within 10 loads: of any alert, and of alerts with at least that confidence by then. Delays are in loads; the first load after the deploy is 1.
 `)
 		table(b, []string{"workload", "rules", "recall", "probable", "confirmed", "deploys", "delay p50", "delay p95", "precision", "false in 100 loads"}, deploys)
 	}
@@ -249,8 +250,8 @@ func (r *Results) writeLines(b *bytes.Buffer) {
 	b.WriteString(`
 ## Noise
 
-The share of the events that is hidden. Chatter is repeated lines below level error; what comes once is rare. Errors of tools may be hidden, those of
-the app never, also where their words are those of chatter.
+The share of events that is hidden. Chatter is repeated lines below level error; rare lines occur once or twice. Errors of tools may be hidden, errors of
+the app never, even if they have the words of chatter.
 `)
 	var rows [][]string
 	sums := map[string]*run.Lines{}
@@ -268,7 +269,7 @@ the app never, also where their words are those of chatter.
 	for _, name := range names {
 		rows = append(rows, lineRow("all", name, sums[name]))
 	}
-	table(b, []string{"workload", "rules", "chatter", "after 10 min", "lines", "errors", "of", "rare lines", "of", "of tools", "health checks"}, rows)
+	table(b, []string{"workload", "rules", "chatter", "after 10 min", "lines", "errors", "of", "rare lines", "of", "tool lines", "health checks"}, rows)
 
 	var shapes []workload.Class
 	for _, class := range sums[names[0]].Classes() {
@@ -276,7 +277,7 @@ the app never, also where their words are those of chatter.
 			shapes = append(shapes, class)
 		}
 	}
-	b.WriteString("\nBy what the chatter varies in:\n")
+	b.WriteString("\nBy the part that varies:\n")
 	rows = nil
 	for _, class := range shapes {
 		row := []string{class.Shape()}
@@ -304,9 +305,9 @@ func (r *Results) writeNAB(b *bytes.Buffer) {
 	b.WriteString(`
 ## The Numenta Anomaly Benchmark
 
-Normalised scores by the benchmark's own rules: 0 is a detector that says nothing, 100 one that finds every window in its first row. Values were
-taken for page loads, or for errors in 10 s where they are counts, brought to a usual size by the median of the rows on probation. These rules
-were made for neither: they see only what rises, and no threshold was optimised on the corpus, as the benchmark lets detectors do.
+Normalised scores by the benchmark's own rules: 0 is a detector without findings, 100 one that finds every window in its first row. Values are
+used as page loads, or as errors in 10 s if they are counts, scaled by the median of the rows on probation. The detection rules
+were made for neither: they see only rises, and no threshold was optimised on the corpus, which the benchmark permits.
 `)
 	var rows [][]string
 	for _, s := range r.NAB {
@@ -326,7 +327,7 @@ func (r *Results) writeTCPD(b *bytes.Buffer) {
 	b.WriteString(`
 ## The Turing Change Point Dataset
 
-Averages over its series of F1 with a margin of 5 and of the covering, as its authors define them. Values were taken as those of NAB are, by the
+Averages over the series of F1 with a margin of 5 and of the covering, as the authors define them. Values are used as those of NAB, scaled by the
 median of the first ten observations.
 `)
 	if r.Missing > 0 {
@@ -352,7 +353,7 @@ func (r *Results) rulesOf(kind workload.Kind) (names []string) {
 	return names
 }
 
-// none stands for a figure that cannot be measured.
+// none is printed for a figure that cannot be measured.
 const none = "–"
 
 func number(e score.Estimate) string {
@@ -369,7 +370,7 @@ func interval(e score.Estimate) string {
 	return fmt.Sprintf("%s (%s to %s)", digits(e.Value), digits(e.Low), digits(e.High))
 }
 
-// digits writes a figure with three digits at most, and no exponent.
+// digits formats a number with at most three digits after leading zeros, and no exponent.
 func digits(v float64) string {
 	decimals := 0
 	switch size := math.Abs(v); {

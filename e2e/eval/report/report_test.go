@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/e2e/eval/report"
 	"github.com/tocsin-bus/tocsin/e2e/eval/run"
 	"github.com/tocsin-bus/tocsin/e2e/eval/score"
@@ -19,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// cell is made of tallies of two blocks.
+// cell returns a cell with tallies.
 func cell(name, rules string, kind workload.Kind, blocks ...score.Tally) run.Cell {
 	generator, parameters, _ := strings.Cut(name, " ")
 	return run.Cell{
@@ -45,7 +47,7 @@ func raised(c run.Cell, alerts int) run.Cell {
 	return c
 }
 
-// made are results of each kind, figures met and missed among them.
+// made returns results of each kind, with targets that are met and missed.
 func made() *report.Results {
 	wolf := score.Tally{Hours: 12, Episodes: 4, Found: 3, Delays: []float64{2, 6, 7.5}, Right: 3, False: 50, FalseAt: [4]int{50}, FoundAt: [4]int{3}, Cold: 2}
 	calm := score.Tally{Hours: 12, Episodes: 4, Found: 4, Delays: []float64{1, 2, 3.25, 4}, Right: 4, FoundAt: [4]int{4}}
@@ -94,8 +96,8 @@ func golden(t *testing.T, name string, got []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(got, want) {
-		t.Errorf("%s differs; -update writes it. Got:\n%s", name, got)
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s differs; -update writes it (-want +got):\n%s", name, diff)
 	}
 }
 
@@ -113,22 +115,22 @@ func TestSVG(t *testing.T) {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			t.Fatalf("it is no XML: %v", err)
+			t.Fatalf("the picture is no XML: %v", err)
 		}
 	}
 	if s := string(picture); strings.Contains(s, "NaN") || strings.Contains(s, "Inf") {
-		t.Error("a place that is no number")
+		t.Error("the picture has NaN or Inf, want numbers")
 	}
 }
 
-// TestFigures: each figure that was asked for is met or missed by its worst cell.
+// TestFigures checks that the worst cell decides whether a target is met.
 func TestFigures(t *testing.T) {
 	text := string(made().Markdown())
 	for _, want := range []string{
 		"| at most 1 | in 2 of 3 workloads; at worst 50 (0 to 100), bursts 2/s | **missed** | in 0 of 2 workloads; at worst 100 (100 to 100), bursts 0.1/s |",
 		"| at most 24 | 2 (2 to 2) | met |",
-		"| at least 0.95 | in 1 of 2 workloads; at worst 0.875 (0.75 to 1), bursts 2/s; who knows both rates has it in 2 of 2 | **missed** |",
-		"| under 5 | in 1 of 2 workloads; at worst 7.5 (4 to 7.5), bursts 2/s; who knows both rates has it in 1 of 2 | **missed** |",
+		"| at least 0.95 | in 1 of 2 workloads; at worst 0.875 (0.75 to 1), bursts 2/s; the best possible in 2 of 2 | **missed** |",
+		"| under 5 | in 1 of 2 workloads; at worst 7.5 (4 to 7.5), bursts 2/s; the best possible in 1 of 2 | **missed** |",
 		"| at most 0.5 | 0.4 (0.4 to 0.4) | met | 7 (7 to 7) |",
 		"| at least 0.85 | 0.9 (0.9 to 0.9) | met |",
 		"alerts in 100 loads, cv 0.35 | at most 1 | 1.1 | **missed** | 9.5 |",
@@ -137,7 +139,7 @@ func TestFigures(t *testing.T) {
 		"| at least 90% | 89.9%, after the first 10 min 90%; at worst 89.9% | **missed** | 50%, after the first 10 min 100%; at worst 50% |",
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("it does not say\n%s", want)
+			t.Errorf("the report has no\n%s", want)
 		}
 	}
 	if t.Failed() {
@@ -147,10 +149,13 @@ func TestFigures(t *testing.T) {
 }
 
 func TestEmpty(t *testing.T) {
-	if !new(report.Results).Empty() || made().Empty() {
-		t.Error("nothing is something, or something nothing")
+	if !new(report.Results).Empty() {
+		t.Error("Empty of no results = false, want true")
+	}
+	if made().Empty() {
+		t.Error("Empty of results = true, want false")
 	}
 	if text := (&report.Results{}).Markdown(); bytes.Contains(text, []byte("\n|")) {
-		t.Errorf("a table of nothing:\n%s", text)
+		t.Errorf("got a table without results, want none:\n%s", text)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
-// The shapes of errors that have figures of their own.
+// The shapes of errors that have targets of their own.
 var (
 	outages  = generator("outages")
 	restarts = generator("restarts")
@@ -14,8 +14,8 @@ var (
 	rises    = generator("rises")
 	repeated = generator("office hours", "retries")
 	shapes   = generator("outages", "restarts", "wander", "wander+rises", "rises", "office hours", "retries")
-	// slowRises are the rises of rates that wander no faster than in a minute. What
-	// wanders within the length of a rise has no bound for its recall.
+	// slowRises are rises of rates that wander slowly. For a rate that wanders within the
+	// length of a rise, no best possible recall is known.
 	slowRises = named("wander+rises 1/s, sd 0.5 in 300 s", "wander+rises 5/s, sd 0.3 in 60 s")
 )
 
@@ -36,8 +36,9 @@ func mostFalse(c *run.Cell) float64 {
 	return 1
 }
 
-// leastRecall returns the recall that a workload of errors has to have, or none.
-func leastRecall(c *run.Cell) (least float64, asked bool) {
+// leastRecall returns the target of a workload of errors for its recall. any is false if
+// there is none.
+func leastRecall(c *run.Cell) (least float64, any bool) {
 	switch {
 	case generator("bursts")(c), slowRises(c):
 		return 0.95, true
@@ -49,31 +50,31 @@ func leastRecall(c *run.Cell) (least float64, asked bool) {
 	return 0, false
 }
 
-// shapeQuestions are the figures of the shapes.
+// shapeQuestions returns the questions about the shapes.
 func shapeQuestions() []question {
 	ratio, tail := ruleset.Ratio3x.String(), ruleset.RateTail.String()
-	perDayOf := func(what, asked string, fits func(*run.Cell) bool, met func(float64) bool) question {
-		return question{"`rate-tail`: false alerts an app-day, " + what, asked, tail, ratio, fits, perDay, more, met, nil}
+	perDayOf := func(what, target string, fits func(*run.Cell) bool, met func(float64) bool) question {
+		return question{"`rate-tail`: false alerts an app-day, " + what, target, tail, ratio, fits, perDay, more, met, nil}
 	}
-	recallOf := func(what, asked string, fits func(*run.Cell) bool, met func(float64) bool) question {
-		return question{"`rate-tail`: recall of " + what, asked, tail, ratio, fits, recall, less, met, nil}
+	recallOf := func(what, target string, fits func(*run.Cell) bool, met func(float64) bool) question {
+		return question{"`rate-tail`: recall of " + what, target, tail, ratio, fits, recall, less, met, nil}
 	}
 	return []question{
-		perDayOf("outages that recur", "none", outages, atMost(0)),
-		recallOf("outages that recur", "all", outages, atLeast(1)),
+		perDayOf("recurring outages", "none", outages, atMost(0)),
+		recallOf("recurring outages", "all", outages, atLeast(1)),
 		perDayOf("rolling restarts, which are 6.9 a day", "under 8", restarts, under(8)),
 		perDayOf("a rate that wanders", "under 3", wanders, under(3)),
-		recallOf("rises to 4 times for 60 s, of a rate that wanders within 300 s (in 15 s) or 60 s", "at least 0.95", slowRises, atLeast(0.95)),
+		recallOf("rises to 4 times for 60 s, of a rate that wanders in 300 s (in 15 s) or 60 s", "at least 0.95", slowRises, atLeast(0.95)),
 		perDayOf("steady rates with small rises", "at most 1", rises, atMost(1)),
 		recallOf("a doubling of 10/s for 30 s, and 1.5 times 50/s for 60 s", "at least 0.99", rises, atLeast(0.99)),
 		perDayOf("office hours, and clients that retry", "at most 2", repeated, atMost(2)),
 	}
 }
 
-// describeShapes explains the streams, where there are any.
+// describeShapes explains the shapes.
 const describeShapes = `
-Streams of users: outages that recur, rolling restarts, and rates that wander are of 3 runs of %d h. A rise at 1/s is found when an alert is raised within 15 s
-of its beginning, others and outages while they last. A restart is no episode: all of its alerts count as false.
+Streams of users (recurring outages, rolling restarts, wandering rates) have 3 runs of %d h. A rise at 1/s is found if an alert is raised within
+15 s of its start; other rises and outages, while they last. A restart is no episode: all of its alerts count as false.
 `
 
 func (r *Results) hasShapes() bool {

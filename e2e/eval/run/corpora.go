@@ -10,7 +10,8 @@ import (
 
 // NABScore is the score of one set of rules on the NAB corpus.
 type NABScore struct {
-	// As is what the values were fed as, Series the number of those that could be.
+	// As is the kind of telemetry that the values became. Series is the number of series
+	// for which that is possible.
 	As, Rules string
 	Series    int
 	// Scores are normalised, in the order of nab.Profiles.
@@ -19,17 +20,17 @@ type NABScore struct {
 	Detections int
 }
 
-// feeds are the ways to feed numbers as telemetry.
+// feeds lists how numbers become telemetry, and for which series that is possible.
 var feeds = []struct {
-	as   string
-	kind workload.Kind
-	can  func([]float64) bool
+	as       string
+	kind     workload.Kind
+	possible func([]float64) bool
 }{
 	{"page loads", workload.Loads, func([]float64) bool { return true }},
 	{"errors", workload.Errors, Counts},
 }
 
-// found returns the observations at which rules that are compared on a kind find something.
+// found returns the observations at which rules open a finding.
 func found(kind workload.Kind, values []float64, first int, rules Rules) []int {
 	if kind == workload.Loads {
 		return AsLoads(values, first, rules.Set)
@@ -37,14 +38,14 @@ func found(kind workload.Kind, values []float64, first int, rules Rules) []int {
 	return AsErrors(values, first, rules.Set)
 }
 
-// NAB scores all rules that can be given numbers on the corpus: each value as a page load,
-// and counts as errors. The rows on probation show what is usual.
+// NAB scores rules on the corpus: each value as a page load, and counts as errors. The rows
+// on probation show the usual size.
 func NAB(corpus []nab.Series) []NABScore {
 	var scores []NABScore
 	for _, feed := range feeds {
 		var fit []nab.Series
 		for _, s := range corpus {
-			if feed.can(s.Values) {
+			if feed.possible(s.Values) {
 				fit = append(fit, s)
 			}
 		}
@@ -71,21 +72,21 @@ func NAB(corpus []nab.Series) []NABScore {
 	return scores
 }
 
-// TCPDScore is what one set of rules scores on TCPD: averages over the series.
+// TCPDScore is the score of one set of rules on TCPD, as averages over the series.
 type TCPDScore struct {
 	As, Rules    string
 	Series       int
 	F1, Covering float64
-	// ChangePoints is how many were found.
+	// ChangePoints is the number of change points found.
 	ChangePoints int
 }
 
-// firstObservations is how many observations show what is usual in a series of TCPD, which
-// has no probation.
+// firstObservations is the number of observations that show the usual size of a series of
+// TCPD, which has no probation.
 const firstObservations = 10
 
-// TCPD scores all rules on the dataset as NAB does on that corpus. A finding in any
-// dimension of a series counts.
+// TCPD scores rules on the dataset, as [NAB] does. A finding in any dimension of a series
+// counts.
 func TCPD(dataset []tcpd.Series) []TCPDScore {
 	var scores []TCPDScore
 	for _, feed := range feeds {
@@ -93,7 +94,7 @@ func TCPD(dataset []tcpd.Series) []TCPDScore {
 			score := TCPDScore{As: feed.as, Rules: rules.Name}
 			for i := range dataset {
 				s := &dataset[i]
-				if !all(s.Values, feed.can) {
+				if !all(s.Values, feed.possible) {
 					continue
 				}
 				var at []int
@@ -116,6 +117,6 @@ func TCPD(dataset []tcpd.Series) []TCPDScore {
 	return scores
 }
 
-func all(dimensions [][]float64, can func([]float64) bool) bool {
-	return !slices.ContainsFunc(dimensions, func(values []float64) bool { return !can(values) })
+func all(dimensions [][]float64, possible func([]float64) bool) bool {
+	return !slices.ContainsFunc(dimensions, func(values []float64) bool { return !possible(values) })
 }

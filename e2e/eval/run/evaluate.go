@@ -6,14 +6,13 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
-// Rules is a set of rules with the flag's name for the one that is measured.
+// Rules is a set of rules. Name is the flag's value for the rule that is measured.
 type Rules struct {
 	Name string
 	Set  ruleset.Set
 }
 
-// Compared lists the rules that are compared on workloads of a kind, the default
-// first.
+// Compared lists the rules that are compared on workloads of a kind, the simple ones first.
 func Compared(k workload.Kind) []Rules {
 	switch k {
 	case workload.Errors:
@@ -38,20 +37,20 @@ func Compared(k workload.Kind) []Rules {
 type Cell struct {
 	Workload workload.Workload
 	Rules    string
-	// Events counts those that were applied.
+	// Events is the number of events that were applied.
 	Events int
-	// Blocks and Summary are of errors and page loads, Lines of lines.
+	// Blocks and Summary are set for errors and page loads, Lines for lines.
 	Blocks  []score.Tally
 	Summary score.Summary
 	Lines   Lines
-	// Escalating are the findings about single errors.
+	// Escalating counts the findings about single errors, by blocks.
 	Escalating        []score.Tally
 	EscalatingSummary score.Summary
-	// Raised is of pages of the generator workload.Varied.
+	// Raised is set for pages of the generator workload.Varied.
 	Raised Raised
 }
 
-// Evaluate applies a workload to each of the detectors that are compared on it.
+// Evaluate applies a workload to a detector for each of the rules that are compared on it.
 func Evaluate(w workload.Workload, seeds workload.Seeds) []Cell {
 	var cells []Cell
 	for _, c := range Compared(w.Kind) {

@@ -9,10 +9,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Hidden counts events and those of them that were hidden.
+// Hidden counts how many Of some events were hidden.
 type Hidden struct{ Hidden, Of int }
 
-// Share returns the share that was hidden, 0 of nothing.
+// Share returns the share that was hidden, or 0 if there were no events.
 func (h Hidden) Share() float64 {
 	if h.Of == 0 {
 		return 0
@@ -20,20 +20,20 @@ func (h Hidden) Share() float64 {
 	return float64(h.Hidden) / float64(h.Of)
 }
 
-// Lines are the counts of the events of a run by their classes: of all of them, and of
-// those after the time in which chatter is learned.
+// Lines counts the events of a run by class: all of them, and those after the time in which
+// chatter is learned.
 type Lines struct {
 	All, Learned map[workload.Class]Hidden
 }
 
-// Hide counts what a detector with those rules hides of a run of lines.
+// Hide counts the events that a detector with those rules hides in a run of lines.
 func Hide(r *workload.Run, set ruleset.Set) Lines {
 	d := newDetector(set)
 	l := Lines{All: map[workload.Class]Hidden{}, Learned: map[workload.Class]Hidden{}}
 	before := uint64(0)
 	for i := range r.Arrivals {
 		a := &r.Arrivals[i]
-		d.take(a)
+		d.apply(a)
 		after := d.fold.Stats().Hidden
 		l.count(a, after > before)
 		before = after
@@ -41,6 +41,7 @@ func Hide(r *workload.Run, set ruleset.Set) Lines {
 	return l
 }
 
+// count counts one event.
 func (l *Lines) count(a *workload.Arrival, hidden bool) {
 	one, class := Hidden{Of: 1}, a.Class
 	if hidden {
@@ -55,7 +56,7 @@ func (l *Lines) count(a *workload.Arrival, hidden bool) {
 	}
 }
 
-// Plus is the sum of both.
+// Plus returns the sum of both.
 func (h Hidden) Plus(o Hidden) Hidden { return Hidden{h.Hidden + o.Hidden, h.Of + o.Of} }
 
 // Add adds the counts of another run.
@@ -71,10 +72,11 @@ func (l *Lines) Add(o Lines) {
 	}
 }
 
-// Classes lists the classes of events, sorted.
+// Classes returns the classes of the events, sorted.
 func (l *Lines) Classes() []workload.Class { return slices.Sorted(maps.Keys(l.All)) }
 
-// Chatter counts the chatter of all shapes, and that after the time in which it is learned.
+// Chatter counts the chatter of all shapes, and the part after the time in which it is
+// learned.
 func (l *Lines) Chatter() (all, learned Hidden) {
 	for _, class := range l.Classes() {
 		if class.Chatter() {

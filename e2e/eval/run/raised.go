@@ -5,9 +5,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
-// Raised counts every alert of pages that never change, as a reader receives them: a
-// finding that is raised again because it is surer counts again, and the cold start
-// counts too.
+// Raised counts the alerts about pages that never change, as a reader receives them: also
+// in the cold start, and each time that a finding is raised again with more confidence.
 type Raised struct{ Alerts, Loads int }
 
 // Add adds another count.
@@ -28,7 +27,7 @@ func (r Raised) Per100() float64 {
 // loads. Alerts that end a finding do not count.
 func Raise(r *workload.Run, set ruleset.Set) Raised {
 	raised := Raised{Loads: len(r.Arrivals)}
-	for _, a := range tell(r, set, regressions) {
+	for _, a := range alerts(r, set, isRegression) {
 		if a.Resolves == "" {
 			raised.Alerts++
 		}

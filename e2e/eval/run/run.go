@@ -16,10 +16,10 @@ import (
 // start is when every run begins. Nothing depends on it.
 var start = time.UnixMilli(1_770_000_000_000).UTC()
 
-// block is the length of the blocks for intervals.
+// block is the length of the blocks that intervals are estimated from.
 const block = 12 * time.Hour
 
-// detector is a fold with its log.
+// detector is a fold and the position in its log.
 type detector struct {
 	fold   *fold.Fold
 	seq    uint64
@@ -30,8 +30,8 @@ func newDetector(set ruleset.Set) *detector {
 	return &detector{fold: fold.New(fold.Config{Rules: ruleset.Table{Default: set}})}
 }
 
-// take applies an event.
-func (d *detector) take(a *workload.Arrival) []alert.Alert {
+// apply applies an event.
+func (d *detector) apply(a *workload.Arrival) []alert.Alert {
 	d.seq++
 	d.events[0] = *a.Event
 	return d.fold.Apply(fold.Message{Seq: d.seq, Time: start.Add(a.At), Events: d.events[:]}).Alerts
@@ -44,54 +44,55 @@ func (d *detector) finish(length time.Duration) []alert.Alert {
 }
 
 // Judge counts the findings of a detector with some rules in a run of errors or of page
-// loads. escalating are those about single errors, for rules that track them; alerts about
-// new or returning errors are not counted.
+// loads. escalating has the findings about single errors, for rules that track them. Alerts
+// about new or returning errors are not counted.
 func Judge(w *workload.Workload, r *workload.Run, set ruleset.Set) (blocks, escalating []score.Tally) {
 	t := truth(w, r)
 	if w.Kind == workload.Loads {
-		return judge(tell(r, set, regressions), t, 0), nil
+		return judge(alerts(r, set, isRegression), t, 0), nil
 	}
-	said := tell(r, set, func(a *alert.Alert) bool { return anomalies(a) || escalations(a) })
-	blocks = judge(only(said, anomalies), t, block)
+	raised := alerts(r, set, func(a *alert.Alert) bool { return isAnomaly(a) || isEscalation(a) })
+	blocks = judge(only(raised, isAnomaly), t, block)
 	if set.Anomaly != ruleset.Ratio3x {
-		escalating = judge(only(said, escalations), t, block)
+		escalating = judge(only(raised, isEscalation), t, block)
 	}
 	return blocks, escalating
 }
 
-func judge(said []alert.Alert, t score.Truth, block time.Duration) []score.Tally {
-	findings, notes := score.Findings(said, start)
+func judge(raised []alert.Alert, t score.Truth, block time.Duration) []score.Tally {
+	findings, notes := score.Findings(raised, start)
 	return score.Judge(findings, notes, t, block)
 }
 
-// The kinds of alerts.
-func regressions(a *alert.Alert) bool { return a.Category == alert.Regression }
-func anomalies(a *alert.Alert) bool   { return a.Category == alert.Anomaly }
+func isRegression(a *alert.Alert) bool { return a.Category == alert.Regression }
+func isAnomaly(a *alert.Alert) bool    { return a.Category == alert.Anomaly }
 
-// escalations also are the ends of other alerts about errors, which end nothing here.
-func escalations(a *alert.Alert) bool {
+// isEscalation reports whether an alert is about a single error that escalates, or resolves
+// an alert about an error. A resolution of an alert that is not counted changes nothing.
+func isEscalation(a *alert.Alert) bool {
 	return a.Category == alert.Errors && (a.Context["state"] == "escalating" || a.Resolves != "")
 }
 
-func only(alerts []alert.Alert, of func(*alert.Alert) bool) (some []alert.Alert) {
-	for i := range alerts {
-		if of(&alerts[i]) {
-			some = append(some, alerts[i])
+// only returns the alerts for which keep is true.
+func only(all []alert.Alert, keep func(*alert.Alert) bool) (some []alert.Alert) {
+	for i := range all {
+		if keep(&all[i]) {
+			some = append(some, all[i])
 		}
 	}
 	return some
 }
 
-// tell returns the alerts of one kind that a detector raises in a run.
-func tell(r *workload.Run, set ruleset.Set, of func(*alert.Alert) bool) (said []alert.Alert) {
+// alerts returns the alerts that a detector raises in a run and for which keep is true.
+func alerts(r *workload.Run, set ruleset.Set, keep func(*alert.Alert) bool) (raised []alert.Alert) {
 	d := newDetector(set)
 	for i := range r.Arrivals {
-		said = append(said, only(d.take(&r.Arrivals[i]), of)...)
+		raised = append(raised, only(d.apply(&r.Arrivals[i]), keep)...)
 	}
-	return append(said, only(d.finish(r.Length), of)...)
+	return append(raised, only(d.finish(r.Length), keep)...)
 }
 
-// truth is what the score is to know of a run.
+// truth returns the truth about a run, without its arrivals.
 func truth(w *workload.Workload, r *workload.Run) score.Truth {
 	t := score.Truth{Length: r.Length}
 	for _, e := range r.Episodes {

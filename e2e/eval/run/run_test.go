@@ -14,7 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 )
 
-// arrivals are equal events at equal distances.
+// arrivals returns equal events at equal distances.
 func arrivals(from, to, gap time.Duration, a workload.Arrival) (all []workload.Arrival) {
 	for at := from; at < to; at += gap {
 		a.At = at
@@ -23,8 +23,8 @@ func arrivals(from, to, gap time.Duration, a workload.Arrival) (all []workload.A
 	return all
 }
 
-// TestJudge: the contract's rule tells ten errors at once in an hour in which one
-// comes each 20 s, at the fifth of them.
+// TestJudge checks that ratio3x finds ten errors at the fifth of them, in an hour with one
+// error each 20 s.
 func TestJudge(t *testing.T) {
 	failure := workload.Arrival{Event: workload.Failure()}
 	r := workload.Run{
@@ -38,15 +38,15 @@ func TestJudge(t *testing.T) {
 	}
 	got, _ := run.Judge(&workload.Workload{Kind: workload.Errors}, &r, ruleset.Set{})
 	if len(got) != 1 || got[0].Found != 1 || got[0].Right != 1 || got[0].False != 0 || !reflect.DeepEqual(got[0].Delays, []float64{4}) {
-		t.Errorf("%+v", got)
+		t.Fatalf("Judge = %+v, want one tally with Found 1, Right 1, False 0 and Delays [4]", got)
 	}
 	if math.Abs(got[0].Hours-50.0/60) > 1e-9 {
-		t.Errorf("watched for %v h", got[0].Hours)
+		t.Errorf("Hours = %v, want %v", got[0].Hours, 50.0/60)
 	}
 }
 
-// TestJudgeLoads: the contract's rule tells the first load that is 30% slower, and
-// again a single one that comes later, when the first finding is over.
+// TestJudgeLoads checks that the rule spec finds the first load that is 30% slower, and
+// again a single one after the first finding has ended.
 func TestJudgeLoads(t *testing.T) {
 	usual, slow := workload.Arrival{Event: workload.Load(1000)}, workload.Arrival{Event: workload.Load(1300)}
 	const gap = 20 * time.Second
@@ -60,46 +60,46 @@ func TestJudgeLoads(t *testing.T) {
 	}
 	got, _ := run.Judge(&workload.Workload{Kind: workload.Loads}, &r, ruleset.Set{})
 	if len(got) != 1 || got[0].Found != 1 || got[0].Right != 1 || got[0].False != 1 || !reflect.DeepEqual(got[0].Delays, []float64{1}) {
-		t.Errorf("%+v", got)
+		t.Fatalf("Judge = %+v, want one tally with Found 1, Right 1, False 1 and Delays [1]", got)
 	}
-	if got[0].Loads != 101-30-10 {
-		t.Errorf("%d loads", got[0].Loads)
+	if want := 101 - 30 - 10; got[0].Loads != want {
+		t.Errorf("Loads = %d, want %d", got[0].Loads, want)
 	}
 }
 
-// TestHide: a line that is said each second is hidden once it is known, and errors
-// never are.
+// TestHide checks that a line that is logged each second is hidden once it is known, and
+// that errors never are.
 func TestHide(t *testing.T) {
 	w := find(t, "noisy 1 lines/s")
 	r := w.Run(workload.Tuning, 0)
 	got := run.Hide(&r, ruleset.Set{})
-	of := 0
+	counted := 0
 	for _, class := range got.Classes() {
 		all, learned := got.All[class], got.Learned[class]
-		of += all.Of
+		counted += all.Of
 		if all.Hidden > all.Of || learned.Of > all.Of || learned.Hidden > all.Hidden {
-			t.Errorf("%s: %+v, learned %+v", class, all, learned)
+			t.Errorf("%s: all %+v, learned %+v; want no more hidden than counted, and no more learned than all", class, all, learned)
 		}
 	}
-	if of != len(r.Arrivals) {
-		t.Errorf("%d of %d events are counted", of, len(r.Arrivals))
+	if counted != len(r.Arrivals) {
+		t.Errorf("got %d events, want %d", counted, len(r.Arrivals))
 	}
 	if probes := got.Learned[workload.OfProbes]; probes.Share() < 0.99 {
-		t.Errorf("health checks: %+v", probes)
+		t.Errorf("hidden health checks: got %+v, want at least 99%%", probes)
 	}
 	if errors := got.All[workload.OfErrors]; errors.Hidden != 0 || errors.Of == 0 {
-		t.Errorf("errors: %+v", errors)
+		t.Errorf("hidden errors: got %+v, want none of some", errors)
 	}
 	var sum run.Lines
 	sum.Add(got)
 	sum.Add(got)
 	once, _ := got.Chatter()
 	if twice, _ := sum.Chatter(); once.Of == 0 || twice != once.Plus(once) {
-		t.Errorf("chatter once %+v, twice %+v", once, twice)
+		t.Errorf("chatter of two equal runs = %+v, want twice %+v", twice, once)
 	}
 }
 
-// TestErrorsAreNeverHidden: on no seeds, by no rules.
+// TestErrorsAreNeverHidden checks several seeds and all noise rules.
 func TestErrorsAreNeverHidden(t *testing.T) {
 	for _, name := range []string{"noisy 1 lines/s", "noisy 5 lines/s"} {
 		w := find(t, name)
@@ -108,7 +108,7 @@ func TestErrorsAreNeverHidden(t *testing.T) {
 			for _, compared := range run.Compared(workload.Lines) {
 				lines := run.Hide(&r, compared.Set)
 				if errors := lines.All[workload.OfErrors]; errors.Hidden != 0 || errors.Of == 0 {
-					t.Errorf("%s, seeds %d, %s: %+v", name, seeds, compared.Name, errors)
+					t.Errorf("%s, seeds %d, %s: hidden errors: got %+v, want none of some", name, seeds, compared.Name, errors)
 				}
 			}
 		}
@@ -128,77 +128,76 @@ func find(t *testing.T, name string) workload.Workload {
 	return workload.Workload{}
 }
 
-// TestEvaluateIsTheSame: what is measured follows from the workload and the seeds.
+// TestEvaluateIsTheSame checks that the results follow from the workload and the seeds.
 func TestEvaluateIsTheSame(t *testing.T) {
 	for _, name := range []string{"bursts 0.1/s", "deploy +30%, cv 0.15", "noisy 1 lines/s"} {
 		w := find(t, name)
 		first, again := run.Evaluate(w, workload.Tuning), run.Evaluate(w, workload.Tuning)
 		for i := range first {
 			if !reflect.DeepEqual(first[i].Summary, again[i].Summary) || !reflect.DeepEqual(first[i].Lines, again[i].Lines) {
-				t.Errorf("%s: %+v\nthen %+v", name, first[i].Summary, again[i].Summary)
+				t.Errorf("%s: got %+v\nand then %+v, want the same", name, first[i].Summary, again[i].Summary)
 			}
 		}
 		if len(first) != len(run.Compared(w.Kind)) {
-			t.Errorf("%s: by %d rules", name, len(first))
+			t.Errorf("%s: got %d cells, want %d", name, len(first), len(run.Compared(w.Kind)))
 		}
 	}
 }
 
-// TestContract: on the streams of the tuning seeds the contract's rules do what
-// they are known to: they find most bursts on little traffic, but for those that come
-// while a false spike is open, and raise many false alerts.
-func TestContract(t *testing.T) {
+// TestSimpleRules checks known properties of the simple rules: on little traffic they find
+// most bursts, except during an open false spike, and they raise many false alerts.
+func TestSimpleRules(t *testing.T) {
 	cell := func(name string) run.Cell { return run.Evaluate(find(t, name), workload.Tuning)[0] }
 	if c := cell("bursts 0.1/s"); c.Rules != "ratio3x" || c.Summary.Recall.Value < 0.75 || c.Summary.PerDay.Value < 50 {
-		t.Errorf("%s: recall %+v, false %+v a day", c.Rules, c.Summary.Recall, c.Summary.PerDay)
+		t.Errorf("%s, bursts 0.1/s: recall %+v and %+v false a day, want ratio3x, at least 0.75 and at least 50", c.Rules, c.Summary.Recall, c.Summary.PerDay)
 	}
 	if c := cell("bursts 2/s"); c.Summary.Recall.Value > 0.3 {
-		t.Errorf("2/s: recall %+v", c.Summary.Recall)
+		t.Errorf("bursts 2/s: recall %+v, want at most 0.3", c.Summary.Recall)
 	}
 	if c := cell("unchanged cv 0.25"); c.Rules != "spec" || c.Summary.Per100.Value < 4 || c.Summary.Total.Episodes != 0 {
-		t.Errorf("%s: false %+v in 100 loads", c.Rules, c.Summary.Per100)
+		t.Errorf("%s, unchanged: %+v false in 100 loads and %d episodes, want spec, at least 4 and 0", c.Rules, c.Summary.Per100, c.Summary.Total.Episodes)
 	}
 }
 
 func TestAsLoads(t *testing.T) {
 	values := make([]float64, 100)
 	for i := range values {
-		values[i] = 0.02 // in no unit of ours
+		values[i] = 0.02 // in an unknown unit
 		if i >= 60 {
 			values[i] = 0.03
 		}
 	}
 	values[10] = math.NaN()
 	if got := run.AsLoads(values, 15, ruleset.Set{}); !reflect.DeepEqual(got, []int{60}) {
-		t.Errorf("found at %v", got)
+		t.Errorf("AsLoads = %v, want [60]", got)
 	}
 	if got := run.AsLoads(make([]float64, 10), 5, ruleset.Set{}); got != nil {
-		t.Errorf("of nothing but 0, at %v", got)
+		t.Errorf("AsLoads of zeros = %v, want none", got)
 	}
 }
 
 func TestAsErrors(t *testing.T) {
 	values := make([]float64, 200)
 	for i := range values {
-		values[i] = 10_000 // far more than errors come
+		values[i] = 10_000 // far more than usual errors
 	}
 	values[150] = 90_000
-	// To the contract's rule the very first errors are a spike, for 15 min.
+	// For ratio3x the very first errors are a spike, for 15 min.
 	if got := run.AsErrors(values, 15, ruleset.Set{}); !reflect.DeepEqual(got, []int{0, 150}) {
-		t.Errorf("found at %v", got)
+		t.Errorf("AsErrors = %v, want [0 150]", got)
 	}
 	for _, tt := range []struct {
 		values []float64
 		want   bool
 	}{{[]float64{1, 2, 0, math.NaN()}, true}, {[]float64{0, 0}, false}, {[]float64{1, 0.5}, false}, {[]float64{1, -1}, false}, {nil, false}} {
 		if got := run.Counts(tt.values); got != tt.want {
-			t.Errorf("%v are counts: %v", tt.values, got)
+			t.Errorf("Counts(%v) = %v, want %v", tt.values, got, tt.want)
 		}
 	}
 }
 
-// TestCorpora: a step up, found at once and nothing else, is worth all that there
-// is to have.
+// TestCorpora checks that a step that is found at once, and nothing else, has the maximum
+// score.
 func TestCorpora(t *testing.T) {
 	step := make([]float64, 100)
 	for i := range step {
@@ -210,16 +209,17 @@ func TestCorpora(t *testing.T) {
 	scores := run.NAB([]nab.Series{{Name: "step", Values: step, Windows: []nab.Window{{First: 60, Last: 69}}}})
 	if len(scores) != 4 || scores[0].As != "page loads" || scores[0].Rules != "spec" || scores[0].Detections != 1 || scores[0].Series != 1 ||
 		!reflect.DeepEqual(scores[0].Scores, []float64{100, 100, 100}) {
-		t.Errorf("%+v", scores)
+		t.Fatalf("NAB = %+v, want 4 scores, the first of spec on page loads with 1 detection and 100 in all profiles", scores)
 	}
 	if scores[2].As != "errors" || scores[2].Series != 0 { // 2.5 is no count
-		t.Errorf("%+v", scores[2])
+		t.Errorf("NAB of values that are no counts, as errors = %+v, want 0 series", scores[2])
 	}
 	points := run.TCPD([]tcpd.Series{{Name: "step", Values: [][]float64{step}, Annotations: [][]int{{60}, {62}}}})
-	// Covering: 60/60 and 40/40 of one's segments; of the other's 60/62 of 62 and 38/40 of 38.
+	// Covering: of the first person's segments 60/60 and 40/40; of the second's 60/62 of 62
+	// and 38/40 of 38.
 	want := (1 + (60+38*38.0/40)/100) / 2
 	if points[0].F1 != 1 || math.Abs(points[0].Covering-want) > 1e-12 || points[0].ChangePoints != 1 {
-		t.Errorf("%+v, want covering %v", points[0], want)
+		t.Errorf("TCPD = %+v, want F1 1, Covering %v and 1 change point", points[0], want)
 	}
 }
 
@@ -227,7 +227,7 @@ func TestBounds(t *testing.T) {
 	last := 0.0
 	for _, b := range run.Bounds(workload.Tuning) {
 		if b.P95.Value <= last || b.P95.Value < b.P50.Value || b.Recall.Value < 0.9 {
-			t.Errorf("%+v, after a p95 of %v", b, last)
+			t.Errorf("bound %+v, want P95 over %v and P50, and Recall of at least 0.9", b, last)
 		}
 		last = b.P95.Value
 	}

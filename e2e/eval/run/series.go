@@ -11,24 +11,23 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// How a series of numbers from elsewhere becomes telemetry. The rules go by
-// milliseconds and by errors in 10 s, and series have units of their own, so each
-// is brought to a usual size by the median of what comes first.
+// Rules judge milliseconds and errors in 10 s, and a series from elsewhere has units of its
+// own. So each series is scaled by the median of its first observations.
 const (
-	// usualLoad is what a value that is usual takes as a page load, in ms: the rules
-	// ask for at least 50 ms more.
+	// usualLoad is the page load that a usual value becomes, in ms: rules ignore rises of
+	// less than 50 ms.
 	usualLoad = 1000
-	// usualErrors is the most errors that a usual count becomes; counts that are
-	// smaller stay as they are. maxErrors bounds what one count becomes.
+	// usualErrors is the maximum that a usual count becomes. Smaller counts stay as they
+	// are. maxErrors is the maximum that any count becomes.
 	usualErrors, maxErrors = 20, 2000
-	// step is how long one observation takes, for both.
+	// step is the time between two observations.
 	step = 10 * time.Second
 )
 
-// AsLoads is at which observations a finding was opened when each is a load of one
-// page. Missing ones (NaN) are skipped, negative ones are 0. Only what rises can
-// be found: to a page, to be fast is no regression. Of the observations the first
-// so many are looked at before, to bring them to the usual size.
+// AsLoads returns the observations at which rules open a finding if each is a load of one
+// page. Missing observations (NaN) are skipped, negative ones become 0. Only rises can be
+// found: a faster page is no regression. The first observations are those that show the
+// usual size.
 func AsLoads(values []float64, first int, set ruleset.Set) []int {
 	factor := usualLoad / usual(values, first, usualLoad)
 	r := workload.Run{Length: time.Duration(len(values)) * step}
@@ -37,10 +36,10 @@ func AsLoads(values []float64, first int, set ruleset.Set) []int {
 			r.Arrivals = append(r.Arrivals, workload.Arrival{At: time.Duration(i) * step, Event: workload.Load(max(0, v*factor))})
 		}
 	}
-	return opened(&r, set, regressions)
+	return opened(&r, set, isRegression)
 }
 
-// Counts reports whether observations are counts, and so can be taken for errors.
+// Counts reports whether all observations are counts, and some are above 0.
 func Counts(values []float64) bool {
 	some := false
 	for _, v := range values {
@@ -52,8 +51,8 @@ func Counts(values []float64) bool {
 	return some
 }
 
-// AsErrors is at which observations a finding was opened when each is a count of
-// errors in 10 s, which come evenly.
+// AsErrors returns the observations at which rules open a finding if each is a count of
+// errors, evenly spread over 10 s.
 func AsErrors(values []float64, first int, set ruleset.Set) []int {
 	factor := min(1, usualErrors/usual(values, first, usualErrors))
 	r := workload.Run{Length: time.Duration(len(values)) * step}
@@ -69,12 +68,12 @@ func AsErrors(values []float64, first int, set ruleset.Set) []int {
 	for i := range r.Arrivals {
 		r.Arrivals[i].At = r.Arrivals[i].At.Truncate(time.Millisecond)
 	}
-	return opened(&r, set, anomalies)
+	return opened(&r, set, isAnomaly)
 }
 
-// usual is the median of the sizes of the first so many values that there are, or
-// otherwise if that is 0.
-func usual(values []float64, first int, otherwise float64) float64 {
+// usual returns the median size of the first values that are not missing, or a fallback if
+// that is 0.
+func usual(values []float64, first int, fallback float64) float64 {
 	var sizes []float64
 	for _, v := range values[:min(first, len(values))] {
 		if !math.IsNaN(v) {
@@ -83,17 +82,18 @@ func usual(values []float64, first int, otherwise float64) float64 {
 	}
 	slices.Sort(sizes)
 	if len(sizes) == 0 || sizes[len(sizes)/2] == 0 {
-		return otherwise
+		return fallback
 	}
 	return sizes[len(sizes)/2]
 }
 
-// opened is in which steps a detector opens a finding of a kind, each once.
-func opened(r *workload.Run, set ruleset.Set, of func(*alert.Alert) bool) []int {
+// opened returns the steps, each once, in which a detector opens a finding of the alerts for
+// which keep is true.
+func opened(r *workload.Run, set ruleset.Set, keep func(*alert.Alert) bool) []int {
 	var steps []int
-	findings, _ := score.Findings(tell(r, set, of), start)
-	for _, t := range findings {
-		steps = append(steps, min(int(t.Opened()/step), int(r.Length/step)-1))
+	findings, _ := score.Findings(alerts(r, set, keep), start)
+	for _, f := range findings {
+		steps = append(steps, min(int(f.Opened()/step), int(r.Length/step)-1))
 	}
 	return slices.Compact(steps)
 }

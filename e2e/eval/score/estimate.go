@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Estimate is a figure with its interval of 95%. N is what it was counted over:
-// episodes, findings, hours or loads; where that is 0 there is no figure.
+// Estimate is a value with its 95% interval. N is the number of episodes, findings, hours or
+// loads that it was counted over; if N is 0, there is no value.
 type Estimate struct {
 	Value, Low, High float64
 	N                float64
@@ -18,26 +18,26 @@ type Estimate struct {
 // Known reports whether there was anything to count.
 func (e Estimate) Known() bool { return e.N > 0 }
 
-// Summary is what was measured in one cell.
+// Summary holds the values measured in one cell.
 type Summary struct {
 	Total Tally
-	// Recall is the share of episodes that were reported in time, Precision that of the
-	// findings which were opened in an episode.
+	// Recall is the share of the episodes that were found in time, Precision the share of
+	// the findings that were opened in an episode.
 	Recall, Precision Estimate
-	// PerDay is how many false findings an app has in a day, Per100 how many there
-	// are in 100 unchanged loads.
+	// PerDay is the number of false findings of an app in a day, Per100 the number in 100
+	// unchanged loads.
 	PerDay, Per100 Estimate
 	// P50 and P95 are percentiles of the delays of the episodes found.
 	P50, P95 Estimate
 }
 
-// draws is how many times blocks are drawn for an interval.
+// draws is the number of bootstrap samples for an interval.
 const draws = 1000
 
-// Summarise makes figures of the blocks of a cell. The intervals are those of the
-// percentile bootstrap: blocks are drawn with replacement, with a seed that follows
-// from the name. It knows nothing of what never happened, so where nothing was
-// counted, or all of it, the bound is the exact one for independent counts.
+// Summarise returns the values of the blocks of a cell. The intervals are those of the
+// percentile bootstrap: blocks are drawn with replacement, with a seed that follows from
+// the name. The bootstrap cannot bound counts of nothing or of everything: there the
+// interval is the exact one of independent counts.
 func Summarise(name string, blocks []Tally) Summary {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name)) // it never fails
@@ -55,15 +55,15 @@ func Summarise(name string, blocks []Tally) Summary {
 		}
 		slices.Sort(drawn.Delays)
 		for i, f := range figures {
-			if value, n := f.of(&drawn); n > 0 {
+			if value, n := f.value(&drawn); n > 0 {
 				samples[i] = append(samples[i], value)
 			}
 		}
 	}
 	slices.Sort(s.Total.Delays)
 	for i, f := range figures {
-		e := f.in(&s)
-		e.Value, e.N = f.of(&s.Total)
+		e := f.field(&s)
+		e.Value, e.N = f.value(&s.Total)
 		if e.N == 0 {
 			continue
 		}
@@ -75,11 +75,11 @@ func Summarise(name string, blocks []Tally) Summary {
 	return s
 }
 
-// figures are what a summary consists of, each as a function of a sum of blocks
-// with sorted delays.
+// figures lists the fields of a summary. value computes one from a sum of blocks with
+// sorted delays. bound sets the exact interval, where there is one.
 var figures = []struct {
-	in    func(*Summary) *Estimate
-	of    func(*Tally) (value, n float64)
+	field func(*Summary) *Estimate
+	value func(*Tally) (value, n float64)
 	bound func(*Estimate)
 }{
 	{func(s *Summary) *Estimate { return &s.Recall }, func(t *Tally) (float64, float64) { return ratio(t.Found, t.Episodes) }, share},
@@ -103,7 +103,8 @@ func per(n, of float64) (value, total float64) {
 	return n / of, of
 }
 
-// percentile is the least of sorted values that so many of them are not over.
+// percentile returns the smallest of sorted values such that a share p of them is not
+// greater.
 func percentile(sorted []float64, p float64) (value, n float64) {
 	if len(sorted) == 0 {
 		return 0, 0
@@ -112,7 +113,7 @@ func percentile(sorted []float64, p float64) (value, n float64) {
 	return sorted[max(i, 0)], float64(len(sorted))
 }
 
-// interval is the middle 95% of samples, which it sorts.
+// interval returns the middle 95% of samples, which it sorts.
 func interval(samples []float64) (low, high float64) {
 	slices.SortFunc(samples, cmp.Compare)
 	low, _ = percentile(samples, 0.025)
@@ -120,8 +121,8 @@ func interval(samples []float64) (low, high float64) {
 	return low, high
 }
 
-// share bounds that of n independent trials when none or all of them succeeded:
-// the interval of Clopper and Pearson.
+// share sets the interval of n independent trials if none or all of them succeeded, by
+// Clopper and Pearson.
 func share(e *Estimate) {
 	switch e.Value {
 	case 0:
@@ -131,8 +132,8 @@ func share(e *Estimate) {
 	}
 }
 
-// rate bounds a rate per so much of the exposure when nothing was counted: the
-// exact interval of a Poisson count.
+// rate returns a function that sets the interval of a rate if nothing was counted: the exact
+// interval of a Poisson count, per unit of the exposure.
 func rate(unit float64) func(*Estimate) {
 	return func(e *Estimate) {
 		if e.Value == 0 {

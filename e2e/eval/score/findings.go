@@ -1,9 +1,9 @@
 // Package score compares the findings of a detector with the truth of a stream.
 //
-// It counts whole episodes and whole findings, as a person does who is woken by them: an
-// episode is found once or missed, and a finding is false once, however often it is
-// repeated while it is open. Nothing is adjusted to points. The package knows no
-// detector, and of a generator only the truth that it declares.
+// It counts whole episodes and whole findings, like a person who is paged: an episode is
+// found once or missed, and a false finding counts once, however often it repeats while it
+// is open. The package knows no detector, and no generator of streams except for the truth
+// that it declares.
 package score
 
 import (
@@ -12,12 +12,12 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// Confidence is that of an alert, where its rule has one.
+// Confidence is the confidence of an alert, for rules that have one.
 type Confidence int
 
-// The confidences. Unsaid is for rules without one.
+// The confidences. NoConfidence is for rules without one.
 const (
-	Unsaid Confidence = iota
+	NoConfidence Confidence = iota
 	Single
 	Probable
 	Confirmed
@@ -25,13 +25,13 @@ const (
 )
 
 // Confidences lists all of them.
-func Confidences() []Confidence { return []Confidence{Unsaid, Single, Probable, Confirmed} }
+func Confidences() []Confidence { return []Confidence{NoConfidence, Single, Probable, Confirmed} }
 
 func (c Confidence) String() string {
-	return [...]string{"unsaid", "single", "probable", "confirmed"}[c]
+	return [...]string{"none", "single", "probable", "confirmed"}[c]
 }
 
-// confidence returns that in an alert's context.
+// confidence returns the confidence in an alert's context.
 func confidence(a *alert.Alert) Confidence {
 	word, _ := a.Context["confidence"].(string)
 	for _, c := range Confidences()[Single:] {
@@ -39,16 +39,16 @@ func confidence(a *alert.Alert) Confidence {
 			return c
 		}
 	}
-	return Unsaid
+	return NoConfidence
 }
 
-// Finding is one finding: the alert that opens it, and those that repeat it under its
-// dedup key, or revise it, until one ends it.
+// Finding is the alert that opens it, and the alerts that repeat it under its dedup key or
+// revise it until one ends it.
 type Finding struct {
 	Alerts []Report
-	// Over is when it ended, if Ended.
-	Over  time.Duration
-	Ended bool
+	// EndedAt is when it ended, if Ended is set.
+	EndedAt time.Duration
+	Ended   bool
 }
 
 // Report is one alert of a finding.
@@ -60,8 +60,8 @@ type Report struct {
 // Opened returns the time of the first alert.
 func (t *Finding) Opened() time.Duration { return t.Alerts[0].At }
 
-// Highest returns the highest confidence of the alerts between two times, both included,
-// and whether there were any.
+// Highest returns the highest confidence of the alerts from one time to another, both
+// included. any is false if there were none.
 func (t *Finding) Highest(from, to time.Duration) (c Confidence, any bool) {
 	for _, s := range t.Alerts {
 		if s.At >= from && s.At <= to {
@@ -71,21 +71,21 @@ func (t *Finding) Highest(from, to time.Duration) (c Confidence, any bool) {
 	return c, any
 }
 
-// Findings makes findings of the alerts of a run that began at start, in their order.
-// Ends of findings count as nothing. An alert of severity info that ends nothing is a
-// note, such as that a burst recurs: it reports a fact, not a problem. Only the times of
-// notes are returned. A note that has not ended becomes a finding when an alert of a
-// higher severity revises it.
+// Findings groups the alerts of a run that began at start into findings, in their order.
+// An alert that ends a finding is not one itself. An alert of severity info that ends
+// nothing is a note, such as one about a burst that recurs: only the times of notes are
+// returned. A note that has not ended becomes a finding when an alert of a higher severity
+// revises it.
 func Findings(alerts []alert.Alert, start time.Time) (found []Finding, notes []time.Duration) {
-	open := map[string]int{} // by dedup key, the places of findings
-	keys, notable := map[string]string{}, map[string]bool{}
+	open := map[string]int{} // indexes in found, by dedup key
+	keys, openNotes := map[string]string{}, map[string]bool{}
 	for i := range alerts {
 		a := &alerts[i]
 		if a.Resolves != "" {
 			for _, id := range append([]string{a.Resolves}, a.AlsoResolves...) {
-				delete(notable, id)
-				if of, is := open[keys[id]]; is {
-					found[of].Over, found[of].Ended = a.Timestamp.Sub(start), true
+				delete(openNotes, id)
+				if i, isOpen := open[keys[id]]; isOpen {
+					found[i].EndedAt, found[i].Ended = a.Timestamp.Sub(start), true
 					delete(open, keys[id])
 				}
 			}
@@ -95,25 +95,24 @@ func Findings(alerts []alert.Alert, start time.Time) (found []Finding, notes []t
 		}
 		if a.Severity == alert.Info {
 			notes = append(notes, a.Timestamp.Sub(start))
-			notable[a.ID] = true
+			openNotes[a.ID] = true
 			keys[a.ID] = a.DedupKey
 			continue
 		}
-		said := Report{At: a.Timestamp.Sub(start), Confidence: confidence(a)}
-		of, again := open[a.DedupKey]
-		if !again && a.Revises != "" {
-			of, again = open[keys[a.Revises]]
+		finding, isOpen := open[a.DedupKey]
+		if !isOpen && a.Revises != "" {
+			finding, isOpen = open[keys[a.Revises]]
 		}
-		if !again {
-			if a.Revises != "" && !notable[a.Revises] {
-				continue // a revision of what has ended, which no reader shows
+		if !isOpen {
+			if a.Revises != "" && !openNotes[a.Revises] {
+				continue // it revises a finding that has ended: no reader shows it
 			}
-			of = len(found)
+			finding = len(found)
 			found = append(found, Finding{})
-			open[a.DedupKey] = of
+			open[a.DedupKey] = finding
 		}
 		keys[a.ID] = a.DedupKey
-		found[of].Alerts = append(found[of].Alerts, said)
+		found[finding].Alerts = append(found[finding].Alerts, Report{At: a.Timestamp.Sub(start), Confidence: confidence(a)})
 	}
 	return found, notes
 }

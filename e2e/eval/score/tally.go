@@ -1,26 +1,25 @@
 package score
 
-import (
-	"time"
-)
+import "time"
 
-// ColdStart is how long an app is new. What is reported then is counted apart: before
-// anything is known everything is unusual.
+// ColdStart is how long an app is new. Findings in that time are counted separately: no
+// rule has learned what is usual.
 const ColdStart = 10 * time.Minute
 
-// Truth is what is true of a run.
+// Truth is the truth about a run.
 type Truth struct {
 	Length   time.Duration
 	Episodes []Episode
-	// Learning are stretches in which what is no episode can't be reported from one.
+	// Learning are stretches in which a recurring event cannot be distinguished from an
+	// episode yet.
 	Learning []Span
-	// Loads are the times of page loads, where it is a run of those: then delays
-	// are counted in loads, and what is false is set against loads.
+	// Loads are the times of page loads, in a run of page loads: then delays are counted in
+	// loads, and false findings are related to loads instead of hours.
 	Loads []time.Duration
 }
 
-// Episode is something that should be reported from Start to End. From there on, for as
-// long as Grace, telling it finds nothing and is not false.
+// Episode is an incident that should be found from Start to End. A finding in the Grace
+// after that is too late, but not false.
 type Episode struct {
 	Start, End, Grace time.Duration
 }
@@ -28,32 +27,30 @@ type Episode struct {
 // Span is a stretch of time, both ends included.
 type Span struct{ From, To time.Duration }
 
-// Tally is what was counted over a stretch of one run. Sums of tallies are
-// tallies.
+// Tally holds counts over a stretch of one run, or of several.
 type Tally struct {
-	// Hours and Loads are what was watched without the cold start, Loads only those
-	// outside of episodes.
+	// Hours is the length without the cold start. Loads is the number of page loads without
+	// the cold start and the episodes.
 	Hours float64
 	Loads int
-	// Episodes were there and Found of them findings in time, Delays how long after
-	// their start: in seconds, or in loads of which the first of an episode is 1.
+	// Found of the Episodes were found in time. Delays are the times from their starts to
+	// the first alert: in seconds, or in loads, where the first load of an episode is 1.
 	Episodes, Found int
 	Delays          []float64
-	// FoundAt counts the episodes that were reported in time with at least that
-	// confidence.
+	// FoundAt counts the episodes that were found in time with at least that confidence.
 	FoundAt [confidences]int
-	// Right findings were opened in an episode or its grace, False ones outside.
-	// FalseAt counts the latter by the highest confidence that they ever had.
+	// Right counts the findings opened in an episode or its grace, False those opened
+	// outside. FalseAt counts False by the highest confidence that a finding reached.
 	Right, False int
 	FalseAt      [confidences]int
-	// Alarmed is for how many hours the False ones were open, all together: as long
-	// as one is open, what else is false goes under.
+	// Alarmed is the sum of the hours in which the False findings were open. While one is
+	// open, a rule cannot raise another.
 	Alarmed float64
-	// Learning is how many of the False ones were opened while learning.
+	// Learning counts the False findings that were opened while learning.
 	Learning int
-	// Cold findings were opened in the cold start, and are in nothing else.
+	// Cold counts the findings opened in the cold start. No other field has them.
 	Cold int
-	// Notes were reported, which are no findings.
+	// Notes counts the notes.
 	Notes int
 }
 
@@ -76,29 +73,29 @@ func (t *Tally) Add(o *Tally) {
 	}
 }
 
-// Judge counts the findings and notes of one run, in blocks of a length: what happens within
-// one block hardly depends on another, so that they can be drawn from. The whole
-// run is one block where the length is 0. An episode is of the block in which it
-// begins, a finding of that in which it was opened.
+// Judge counts the findings and notes of one run, in blocks of a length. Blocks are nearly
+// independent, so that intervals can be estimated by drawing from them. If the length is 0,
+// the whole run is one block. An episode counts in the block in which it begins, a finding
+// in the block in which it was opened.
 func Judge(findings []Finding, notes []time.Duration, truth Truth, block time.Duration) []Tally {
 	if block <= 0 || block > truth.Length {
 		block = truth.Length
 	}
 	blocks := make([]Tally, max(1, int((truth.Length+block-1)/max(block, 1))))
-	of := func(at time.Duration) *Tally { return &blocks[min(int(at/max(block, 1)), len(blocks)-1)] }
+	blockAt := func(at time.Duration) *Tally { return &blocks[min(int(at/max(block, 1)), len(blocks)-1)] }
 	for i := range blocks {
 		from, to := max(time.Duration(i)*block, ColdStart), min(time.Duration(i+1)*block, truth.Length)
 		blocks[i].Hours = max(0, (to - from).Hours())
 	}
 	for _, at := range truth.Loads {
 		if at >= ColdStart && truth.episode(at) == nil {
-			of(at).Loads++
+			blockAt(at).Loads++
 		}
 	}
 	for i := range findings {
 		t := &findings[i]
 		at := t.Opened()
-		b := of(at)
+		b := blockAt(at)
 		switch {
 		case at < ColdStart:
 			b.Cold++
@@ -110,7 +107,7 @@ func Judge(findings []Finding, notes []time.Duration, truth Truth, block time.Du
 			b.FalseAt[highest]++
 			until := truth.Length
 			if t.Ended {
-				until = t.Over
+				until = t.EndedAt
 			}
 			b.Alarmed += (until - at).Hours()
 			if truth.learning(at) {
@@ -119,18 +116,18 @@ func Judge(findings []Finding, notes []time.Duration, truth Truth, block time.Du
 		}
 	}
 	for _, at := range notes {
-		of(at).Notes++
+		blockAt(at).Notes++
 	}
 	for i := range truth.Episodes {
-		truth.find(&truth.Episodes[i], findings, of(truth.Episodes[i].Start))
+		truth.find(&truth.Episodes[i], findings, blockAt(truth.Episodes[i].Start))
 	}
 	return blocks
 }
 
-// find counts an episode.
+// find counts an episode, and whether it was found.
 func (truth *Truth) find(e *Episode, findings []Finding, b *Tally) {
 	b.Episodes++
-	first, found := e.End+1, Unsaid
+	first, found := e.End+1, NoConfidence
 	for i := range findings {
 		highest, in := findings[i].Highest(e.Start, e.End)
 		if !in {
@@ -154,6 +151,8 @@ func (truth *Truth) find(e *Episode, findings []Finding, b *Tally) {
 	b.Delays = append(b.Delays, truth.delay(e.Start, first))
 }
 
+// delay returns the time from the start of an episode to its first alert, in seconds or in
+// loads.
 func (truth *Truth) delay(from, to time.Duration) float64 {
 	if truth.Loads == nil {
 		return (to - from).Seconds()
@@ -167,7 +166,7 @@ func (truth *Truth) delay(from, to time.Duration) float64 {
 	return float64(n)
 }
 
-// episode is the one that a time lies in, grace included, or nil.
+// episode returns the episode at a time, its grace included, or nil.
 func (truth *Truth) episode(at time.Duration) *Episode {
 	for i := range truth.Episodes {
 		if e := &truth.Episodes[i]; at >= e.Start && at <= e.End+e.Grace {
@@ -177,6 +176,7 @@ func (truth *Truth) episode(at time.Duration) *Episode {
 	return nil
 }
 
+// learning reports whether a time lies in a stretch of learning.
 func (truth *Truth) learning(at time.Duration) bool {
 	for _, s := range truth.Learning {
 		if at >= s.From && at <= s.To {
