@@ -1,9 +1,9 @@
 // Package alertmanager decodes the webhooks of Prometheus Alertmanager: version 4 of the
-// message, one group of alerts.
+// message, which holds one group of alerts.
 //
-// Every alert of the group becomes one of ours, firing and resolved ones. The labels
-// decide its severity, its app and where it is. The package knows no HTTP, and not whether
-// an alert was delivered before.
+// Every alert of the group, firing or resolved, becomes an [external.Alert]. Its labels
+// determine the severity, the app and the place. The package does not recognize repeated
+// deliveries.
 package alertmanager
 
 import (
@@ -19,20 +19,20 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/external"
 )
 
-// maxReceiver is the longest name of a receiver that is kept, in bytes: it is masked for
-// each alert.
+// maxReceiver is the longest name of a receiver that is kept, in bytes: ingest masks it
+// again for each alert.
 const maxReceiver = 1 << 10
 
-// Decode reads a message. Invalid alerts are left out and counted: those without anything
-// that identifies them, and those neither firing nor resolved. An error names what is wrong
-// with the message, or wraps decoding.ErrTooMany.
+// Decode reads a message. It leaves out and counts invalid alerts: those without a
+// fingerprint and labels, and those neither firing nor resolved. Errors say what is wrong
+// with the message; they wrap [decoding.ErrTooMany] if it is too large.
 func Decode(data []byte) (alerts []external.Alert, leftOut int, err error) {
 	m, err := read(data)
 	if err != nil {
 		return nil, 0, err
 	}
 	receiver := ""
-	if len(m.Receiver) <= maxReceiver { // it is not cut, because half a secret would not be recognised
+	if len(m.Receiver) <= maxReceiver { // not cut, because the masker would not recognize half a secret
 		receiver = unquoteMeta(m.Receiver)
 	}
 	alerts = make([]external.Alert, 0, len(m.Alerts))
@@ -48,14 +48,15 @@ func Decode(data []byte) (alerts []external.Alert, leftOut int, err error) {
 	return alerts, leftOut, nil
 }
 
-// omitted is how many alerts the sender left out because of max_alerts.
+// omitted returns how many alerts the sender left out because of max_alerts.
 func (m *message) omitted() int {
-	const most = 1 << 30
-	return int(min(m.TruncatedAlerts, most))
+	const limit = 1 << 30 // fits an int on every machine
+	return int(min(m.TruncatedAlerts, limit))
 }
 
-func (in *raised) convert(group labels) external.Alert {
-	starts, ends := moment(in.StartsAt), moment(in.EndsAt)
+// convert returns the alert in our form.
+func (in *promAlert) convert(group labels) external.Alert {
+	starts, ends := parseTime(in.StartsAt), parseTime(in.EndsAt)
 	a := external.Alert{
 		Source: alert.SourceAlertmanager, Key: in.key(), State: in.Status,
 		Severity: severity(in.Labels["severity"]), Level: in.Labels["severity"],
@@ -67,8 +68,8 @@ func (in *raised) convert(group labels) external.Alert {
 	if !starts.IsZero() {
 		a.Episode = starts.Format(time.RFC3339Nano)
 	}
-	// Labels are bounded before they are copied; all other texts together are at most as
-	// long as the message.
+	// Only the first labels are copied. All other texts together are at most as long as the
+	// message.
 	for _, name := range slices.Sorted(maps.Keys(in.Labels)) {
 		if len(a.Labels) == external.MaxLabels {
 			break
@@ -84,8 +85,8 @@ func (in *raised) convert(group labels) external.Alert {
 	return a
 }
 
-// Labels and annotations by meaning, the most specific first: the first present counts. The
-// address of an exporter is less specific than what it monitors.
+// Names of labels and annotations by meaning, in order of preference. The address of an
+// exporter (instance) is less specific than what it monitors.
 var (
 	appLabels   = []string{"app", "app_kubernetes_io_name", "service", "job"}
 	placeLabels = []string{"pod", "node", "instance", "service"}
@@ -94,6 +95,7 @@ var (
 	runbooks    = []string{"runbook_url", "runbook"}
 )
 
+// first returns the first of the named labels that is not empty.
 func first(from labels, names []string) string {
 	for _, name := range names {
 		if value := from[name]; value != "" {
@@ -103,7 +105,7 @@ func first(from labels, names []string) string {
 	return ""
 }
 
-// severity goes by the label, whose values are up to the authors of the rules.
+// severity returns the severity by the label, whose values the authors of rules choose.
 func severity(label string) alert.Severity {
 	switch strings.ToLower(label) {
 	case "critical", "page", "error", "emergency", "high":
@@ -115,8 +117,9 @@ func severity(label string) alert.Severity {
 	}
 }
 
-// moment reads a time. It is zero for a malformed one, and one that cannot be written.
-func moment(text string) time.Time {
+// parseTime parses a time. It returns the zero time for a malformed one, and for one whose
+// year JSON cannot express.
+func parseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if y := t.UTC().Year(); err != nil || y < 1 || y > 9999 {
 		return time.Time{}
@@ -124,9 +127,9 @@ func moment(text string) time.Time {
 	return t.UTC()
 }
 
-// key identifies the alert: Alertmanager's fingerprint, which is made of the labels, or
-// without one a hash of these.
-func (in *raised) key() string {
+// key identifies the alert. It is Alertmanager's fingerprint, which it computes from the
+// labels, or without one a hash of the labels.
+func (in *promAlert) key() string {
 	if in.Fingerprint != "" && external.IsKey(in.Fingerprint) {
 		return in.Fingerprint
 	}
@@ -140,7 +143,7 @@ func (in *raised) key() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// unquoteMeta undoes regexp.QuoteMeta, which Alertmanager applies to the names of
+// unquoteMeta reverses [regexp.QuoteMeta], which Alertmanager applies to the names of
 // receivers.
 func unquoteMeta(s string) string {
 	if !strings.Contains(s, `\`) {

@@ -11,12 +11,12 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
-// version is the version of the messages: Alertmanager has sent no other since 2016. A
-// payload without one, as a custom template may write, is accepted.
+// version is the version of the messages, which Alertmanager has not changed since 2016. A
+// payload without a version, as a custom template may write, is accepted.
 const version = "4"
 
-// message is what a webhook sends, as far as it is used. Each alert repeats the labels
-// that all share.
+// message has the used fields of a webhook's message. Each alert repeats the labels that
+// all alerts of the group share.
 type message struct {
 	Version         string `json:"version"`
 	TruncatedAlerts uint64 `json:"truncatedAlerts"`
@@ -25,22 +25,23 @@ type message struct {
 	Alerts          group  `json:"alerts"`
 }
 
-type group []raised
+type group []promAlert
 
 type labels map[string]string
 
-type raised struct {
+// promAlert is one alert in Alertmanager's form.
+type promAlert struct {
 	Status      string `json:"status"`
 	Labels      labels `json:"labels"`
 	Annotations labels `json:"annotations"`
-	// Times are read as texts: a malformed one does not invalidate the alert.
+	// The times are strings here, so that a malformed one does not invalidate the alert.
 	StartsAt     string `json:"startsAt"`
 	EndsAt       string `json:"endsAt"`
 	GeneratorURL string `json:"generatorURL"`
 	Fingerprint  string `json:"fingerprint"`
 }
 
-// read decodes a message within the bounds of package decoding, before a small body
+// read decodes a message. It stops at the bounds of package decoding, before a small body
 // becomes many alerts or labels in memory.
 func read(data []byte) (*message, error) {
 	if err := decoding.CheckJSON(data, decoding.MaxParts); err != nil {
@@ -62,8 +63,11 @@ func read(data []byte) (*message, error) {
 	return &m, nil
 }
 
-// bounds counts down what a message may still hold.
-type bounds struct{ labels int }
+// bounds refuses messages with too many alerts, labels or annotations while they are
+// decoded.
+type bounds struct {
+	labels int // how many labels and annotations may still follow
+}
 
 func (b *bounds) readGroup(dec *jsontext.Decoder, g *group) error {
 	if dec.PeekKind() != '[' {
@@ -77,7 +81,7 @@ func (b *bounds) readGroup(dec *jsontext.Decoder, g *group) error {
 		if len(all) == decoding.MaxItems {
 			return fmt.Errorf("more than %d alerts: set max_alerts or %w", decoding.MaxItems, decoding.ErrTooMany)
 		}
-		var a raised
+		var a promAlert
 		if err := json.UnmarshalDecode(dec, &a); err != nil {
 			return err
 		}
@@ -116,7 +120,7 @@ func (b *bounds) readLabels(dec *jsontext.Decoder, l *labels) error {
 	return err
 }
 
-// decodeError names the field, and not a Go type.
+// decodeError words an error for the sender: it names the field instead of a Go type.
 func decodeError(err error) error {
 	var typed *json.SemanticError
 	switch {
@@ -127,7 +131,7 @@ func decodeError(err error) error {
 		return err
 	case errors.As(err, &typed) && typed.JSONPointer != "":
 		field := strings.ReplaceAll(strings.TrimPrefix(string(typed.JSONPointer), "/"), "/", ".")
-		return fmt.Errorf("%s must be %s", field, wanted(field))
+		return fmt.Errorf("%s must be %s", field, typeName(field))
 	case errors.As(err, &typed):
 		return errors.New("a message of Alertmanager must be a JSON object")
 	default:
@@ -135,7 +139,8 @@ func decodeError(err error) error {
 	}
 }
 
-func wanted(field string) string {
+// typeName describes the JSON type of a field.
+func typeName(field string) string {
 	switch last := field[strings.LastIndexByte(field, '.')+1:]; {
 	case field == "truncatedAlerts":
 		return "a number of alerts"

@@ -1,10 +1,10 @@
-// Package browserreports decodes what browsers report by themselves: the reports of the
-// Reporting API (w3.org/TR/reporting-1), among them those of Network Error
-// Logging, and the older CSP reports of report-uri.
+// Package browserreports decodes the reports that browsers send without a script: those of
+// the Reporting API (w3.org/TR/reporting-1), which include Network Error Logging, and the
+// older CSP reports of report-uri.
 //
-// It decides what a report becomes: violations of a policy are security events,
-// failed requests are requests, all else is a log line. It reads no clock: the
-// caller says when the reports arrived, and a report has the time that it waited.
+// Violations of a policy become security events, failed requests network events, and all
+// other reports logs. A report has an age instead of a time, so the caller passes the time
+// of arrival.
 package browserreports
 
 import (
@@ -20,18 +20,18 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Decoded is what became of a body of reports.
+// Decoded is the result of decoding a body.
 type Decoded struct {
 	Events []telemetry.Event
-	// LeftOut is how many reports no valid event could be made of.
+	// LeftOut counts the reports that make no valid event.
 	LeftOut int
 }
 
 var lenient = decoding.Lenient()
 
-// Decode reads a body: an array of reports, one report, or {"csp-report":{...}}. The body
-// alone distinguishes them, because pages cannot always choose a content type. It accepts
-// at most decoding.MaxItems reports.
+// Decode reads a body: an array of at most [decoding.MaxItems] reports, one report, or
+// {"csp-report":{...}}. It distinguishes them by the body, because pages cannot always
+// choose a content type.
 func Decode(app string, data []byte, now time.Time) (Decoded, error) {
 	d := decoder{app: app, now: now}
 	data = bytes.Trim(data, " \t\r\n")
@@ -66,7 +66,7 @@ type decoder struct {
 	out Decoded
 }
 
-// array reads reports one by one, so that only one is in memory at a time.
+// array reads reports one by one, so that only one of them is in memory at a time.
 func (d *decoder) array(data []byte) (Decoded, error) {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data), lenient)
 	if _, err := dec.ReadToken(); err != nil {
@@ -93,7 +93,7 @@ func (d *decoder) array(data []byte) (Decoded, error) {
 		return Decoded{}, decoding.Malformed(err)
 	}
 	if rest := data[dec.InputOffset():]; len(rest) > 0 {
-		return Decoded{}, errors.New("malformed JSON: something stands behind the array")
+		return Decoded{}, errors.New("malformed JSON: more data follows the array")
 	}
 	return d.out, nil
 }
@@ -110,10 +110,10 @@ func (d *decoder) add(e telemetry.Event) {
 	}
 }
 
-// maxAge is the longest that a report can have waited: browsers drop reports long before.
+// maxAge is the highest age of a report that is believed: browsers drop reports long before.
 const maxAge = 7 * 24 * time.Hour
 
-// timeOf is when a report's cause happened, to the millisecond.
+// timeOf returns the time that a report is about, to the millisecond.
 func (d *decoder) timeOf(age decoding.Text) time.Time {
 	ms, ok := number(age)
 	if !ok || ms < 0 || ms > float64(maxAge/time.Millisecond) {

@@ -134,7 +134,7 @@ func TestRefusals(t *testing.T) {
 		`{"csp-report":null}`:      "type is required",
 		"[":                        "malformed JSON",
 		`[{"type":"crash"]`:        "report 0: malformed JSON",
-		`[] []`:                    "behind the array",
+		`[] []`:                    "follows the array",
 		`7`:                        "must be a JSON object",
 		`{"type":"crash"} {}`:      "malformed JSON",
 		`[{"type":"crash"},{"a":}`: "report 1: malformed JSON",

@@ -25,15 +25,14 @@ func (d *decoder) csp(r *cspReport) {
 	})
 }
 
-// violation is a violation of the content security policy.
+// violation is a violation of the Content Security Policy.
 type violation struct {
 	directive                    string
 	blocked, disposition, sample decoding.Text
 	position                     position
 }
 
-// addViolation adds a violation. What was blocked is not a URL if it is a word such as
-// inline.
+// addViolation adds a security event for a violation.
 func (d *decoder) addViolation(e telemetry.Event, v violation) {
 	text := v.directive
 	if v.blocked != "" {

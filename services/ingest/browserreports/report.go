@@ -22,7 +22,7 @@ type report struct {
 	Body body          `json:"body"`
 }
 
-// body is the used fields of the bodies of all types.
+// body has the used fields of the bodies of all types of reports.
 type body struct {
 	position
 	Message     decoding.Text `json:"message"`
@@ -38,8 +38,8 @@ type body struct {
 	Sample             decoding.Text `json:"sample"`
 	Destination        decoding.Text `json:"destination"`
 
+	Type decoding.Text `json:"type"`
 	// Only network errors have these.
-	Type     decoding.Text `json:"type"` // of others as well
 	Phase    decoding.Text `json:"phase"`
 	Referrer decoding.Text `json:"referrer"`
 	Method   decoding.Text `json:"method"`
@@ -56,7 +56,7 @@ type position struct {
 	Column decoding.Text `json:"columnNumber"`
 }
 
-// UnmarshalJSONFrom reads any value; one that is no object has no members.
+// UnmarshalJSONFrom reads any value. All but objects leave the fields empty.
 func (b *body) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	v, err := dec.ReadValue()
 	if err != nil || v.Kind() != '{' {
@@ -71,7 +71,7 @@ func (b *body) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 // maxBody is the longest body that is kept as an argument, in bytes.
 const maxBody = 8 << 10
 
-// report makes an event of a report.
+// report adds the event of a report.
 func (d *decoder) report(r *report) {
 	e := telemetry.Event{Time: d.timeOf(r.Age), URL: string(r.URL)}
 	b := &r.Body
@@ -86,7 +86,7 @@ func (d *decoder) report(r *report) {
 		return
 	case "network-error":
 		e.Kind, e.Network = telemetry.KindNetwork, b.request(string(r.URL))
-		e.URL = string(b.Referrer) // the report's own is that of the request
+		e.URL = string(b.Referrer) // the report's URL is that of the request, not of the page
 	case "deprecation", "intervention":
 		e.Kind, e.Log = telemetry.KindLog, &telemetry.Log{
 			Level: telemetry.LevelWarn, Message: first(b.Message, b.ID, r.Type), Source: b.String(),
@@ -106,7 +106,7 @@ func (d *decoder) report(r *report) {
 	d.add(e)
 }
 
-// isViolation reports whether a type of reports is about a violated policy.
+// isViolation reports whether reports of this type are about a violated policy.
 func isViolation(kind string) bool {
 	switch kind {
 	case "coep", "coop", "corp":
@@ -115,8 +115,8 @@ func isViolation(kind string) bool {
 	return strings.HasSuffix(kind, "-violation")
 }
 
-// request is the request of a network error. All types but those of HTTP itself, and ok,
-// mean that there was no answer.
+// request returns the request of a network error. There was an answer only if its type is
+// ok or one of HTTP.
 func (b *body) request(url string) *telemetry.Network {
 	n := &telemetry.Network{Method: first(b.Method, "GET"), URL: url}
 	answered := b.Type == "ok" || strings.HasPrefix(string(b.Type), "http.")
@@ -148,7 +148,7 @@ func (b *body) violationText() string {
 	return text + atPosition(b.position) + reportOnly(b.Disposition)
 }
 
-// args is the whole body.
+// args returns the whole body as an argument, or none if it is too long.
 func (b *body) args() []any {
 	if len(b.raw) == 0 || len(b.raw) > maxBody {
 		return nil
@@ -160,7 +160,7 @@ func (b *body) args() []any {
 	return []any{v}
 }
 
-// String is file:line:column, as far as it is known.
+// String returns file:line:column, as far as it is known.
 func (p position) String() string {
 	s := string(p.File)
 	for _, n := range [...]decoding.Text{p.Line, p.Column} {
@@ -179,7 +179,7 @@ func atPosition(p position) string {
 	return " at " + p.String()
 }
 
-// reportOnly marks a policy that only reports, and blocked nothing.
+// reportOnly returns a note for a policy that reports violations and blocks nothing.
 func reportOnly(disposition decoding.Text) string {
 	if disposition == "report" || disposition == "reporting" {
 		return " (report only)"
@@ -187,7 +187,8 @@ func reportOnly(disposition decoding.Text) string {
 	return ""
 }
 
-// urlOf is a blocked URL; words such as inline and eval are none.
+// urlOf returns what was blocked if it is a URL. It is "" for words such as inline and
+// eval.
 func urlOf(blocked decoding.Text) string {
 	if !strings.Contains(string(blocked), "://") {
 		return ""
@@ -200,7 +201,7 @@ func number(t decoding.Text) (float64, bool) {
 	return f, err == nil && !math.IsNaN(f) && !math.IsInf(f, 0)
 }
 
-// first is the first text that is not empty.
+// first returns the first text that is not empty.
 func first(texts ...decoding.Text) string {
 	return string(cmp.Or(texts...))
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // CheckJSON returns an error that wraps [ErrTooMany] if a JSON text is nested deeper than
-// [MaxDepth] or holds more than parts objects and lists. It is for decoders whose library
-// reads everything into memory first: an empty object takes a few bytes as text, and
+// [MaxDepth] or holds more than parts objects and lists. Decoders call it whose library
+// reads everything into memory at once: an empty object takes a few bytes as text, and
 // hundreds as a struct. It does not check that the text is JSON.
 func CheckJSON(data []byte, parts int) error {
 	depth, seen, quoted := 0, 0, false

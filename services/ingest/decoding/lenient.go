@@ -10,25 +10,24 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Lenient returns options for JSON as many programs in many languages write it. Lone
-// surrogates, as in texts that JavaScript cut, become U+FFFD; of a duplicate name the
-// later value counts.
+// Lenient returns options that accept slightly invalid JSON. Lone surrogates, as in texts
+// that JavaScript cut, become U+FFFD; of a duplicate name the last value counts.
 func Lenient() json.Options {
 	return json.JoinOptions(jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 }
 
-// Text is a string, or the text of a number or boolean. Any other value is read as an
-// empty one. It is a copy.
+// Text is a string that is read from a JSON string, number or boolean. Any other value is
+// read as "".
 type Text string
 
-// UnmarshalJSONFrom reads any value.
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
 func (t *Text) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	s, err := ReadText(dec)
 	*t = Text(s)
 	return err
 }
 
-// ReadText reads any value as [Text] does.
+// ReadText reads the next value as a [Text]. The result is a copy.
 func ReadText(dec *jsontext.Decoder) (string, error) {
 	v, err := dec.ReadValue()
 	if err != nil {
@@ -39,7 +38,7 @@ func ReadText(dec *jsontext.Decoder) (string, error) {
 		if inner := v[1 : len(v)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
 			return string(inner), nil
 		}
-		s, _ := jsontext.AppendUnquote(nil, v) // the decoder has checked it, except for invalid UTF-8
+		s, _ := jsontext.AppendUnquote(nil, v) // fails only for invalid UTF-8, which it replaces
 		return string(s), nil
 	case '0', 't', 'f':
 		return string(v), nil
@@ -51,10 +50,10 @@ func ReadText(dec *jsontext.Decoder) (string, error) {
 // Object refuses every value but a JSON object.
 type Object[T any] struct{ into *T }
 
-// NewObject reads an object into v.
+// NewObject returns a target for json.Unmarshal that reads an object into v.
 func NewObject[T any](v *T) *Object[T] { return &Object[T]{v} }
 
-// UnmarshalJSONFrom reads an object, and refuses any other value.
+// UnmarshalJSONFrom implements [json.UnmarshalerFrom].
 func (o *Object[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	if dec.PeekKind() != '{' {
 		if err := dec.SkipValue(); err != nil {
@@ -65,8 +64,7 @@ func (o *Object[T]) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	return json.UnmarshalDecode(dec, o.into)
 }
 
-// Malformed words an error of reading for a sender, without the Go types that it was read
-// into.
+// Malformed words an error of package json for a sender: it leaves out Go types.
 func Malformed(err error) error {
 	var typed *json.SemanticError
 	for errors.As(err, &typed) && typed.Err != nil {

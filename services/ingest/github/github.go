@@ -1,11 +1,9 @@
-// Package github decodes the webhooks of GitHub about CI: which deliveries are the outcome
-// of a run, and which outcome it is.
+// Package github decodes GitHub's webhooks about CI into CI results.
 //
-// Several events report a run, as chosen in the webhook's settings: workflow_run and
-// workflow_job of GitHub Actions, check_run and check_suite of every app. Each completed
-// one is a result under its own name; those without an outcome (cancelled, skipped, not
-// completed) are ignored. The package knows no HTTP, and not whether a delivery came
-// before.
+// The webhook's settings choose the events: workflow_run and workflow_job of GitHub Actions,
+// check_run and check_suite of every app. Each completed run is a result with its own name;
+// runs that were cancelled or skipped, or are not completed, are ignored. The package does
+// not recognize repeated deliveries.
 package github
 
 import (
@@ -28,14 +26,14 @@ const (
 	HeaderSHA1 = github.SHA1SignatureHeader
 )
 
-// maxParts is how many objects and lists a payload may hold. Real ones have a few hundred;
-// a struct of the library takes up to 1 KB for each.
+// maxParts is how many objects and lists a payload may hold. It bounds memory: each can
+// take 1 KB as a struct of the library. Real payloads have a few hundred.
 const maxParts = 20_000
 
 const completed = "completed"
 
-// Decode reads the payload of an event. If it is no result, ignored is the reason. An
-// error names what is wrong with the payload, or wraps decoding.ErrTooMany.
+// Decode reads the payload of an event. If the event is no result, ignored says why. Errors
+// say what is wrong with the payload; they wrap [decoding.ErrTooMany] if it is too large.
 func Decode(event string, payload []byte) (result ci.Result, ignored string, err error) {
 	switch event {
 	case "":
@@ -61,8 +59,8 @@ func Decode(event string, payload []byte) (result ci.Result, ignored string, err
 	return decode(event, parsed)
 }
 
-// actionOf is what happened to the run. It is read first, because the library refuses some
-// payloads that GitHub documents, none of them of completed runs.
+// actionOf returns what happened to the run. Decode needs it before the library parses the
+// payload: the library refuses some documented payloads, none of them of completed runs.
 func actionOf(payload []byte) (string, error) {
 	var e struct {
 		Action string `json:"action"`
@@ -76,6 +74,7 @@ func actionOf(payload []byte) (string, error) {
 	return e.Action, nil
 }
 
+// decode returns the result of a completed run, or why it has none.
 func decode(event string, parsed any) (ci.Result, string, error) {
 	var conclusion string
 	var present bool
@@ -111,8 +110,8 @@ func decode(event string, parsed any) (ci.Result, string, error) {
 	return r, "", nil
 }
 
-// outcomes are the conclusions with an outcome; the others (cancelled, skipped, stale,
-// action_required) have none.
+// outcomes are the conclusions that are results. The others (cancelled, skipped, stale,
+// action_required) are ignored.
 var outcomes = map[string]struct{ status, text string }{
 	"success":         {ci.StatusSuccess, "passed"},
 	"neutral":         {ci.StatusSuccess, "ended neutral"},

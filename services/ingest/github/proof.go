@@ -22,16 +22,16 @@ var (
 	ErrForged   = errors.New(HeaderSignature + " does not fit the body: the webhook's secret must be the value of TOCSIN_GITHUB_WEBHOOK_SECRET")
 )
 
-// Verify returns why a delivery does not prove that its sender knows the secret, or nil.
-// The signatures are those of HeaderSignature and HeaderSHA1; body is the whole body as it
-// was sent. An empty secret proves nothing.
+// Verify returns nil if the sender of a delivery knows the secret, else one of the errors
+// above. signature and sha1 are the values of HeaderSignature and HeaderSHA1; body is the
+// whole body as it was sent. It accepts nothing for an empty secret.
 func Verify(signature, sha1 string, body, secret []byte) error {
 	switch {
 	case signature == "" && sha1 != "":
 		return ErrSHA1
 	case signature == "":
 		return ErrUnsigned
-	case len(secret) == 0, !strings.HasPrefix(signature, "sha256="): // the library accepts others too
+	case len(secret) == 0, !strings.HasPrefix(signature, "sha256="): // the library also accepts weaker hashes
 		return ErrForged
 	}
 	if err := github.ValidateSignature(signature, body, secret); err != nil {
@@ -40,7 +40,7 @@ func Verify(signature, sha1 string, body, secret []byte) error {
 	return nil
 }
 
-// Payload is the JSON in a body: the whole body, or the form's field payload.
+// Payload returns the JSON in a body: the whole body, or the form's field payload.
 func Payload(media string, body []byte) ([]byte, error) {
 	if media != TypeForm {
 		return body, nil

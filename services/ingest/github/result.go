@@ -18,7 +18,7 @@ func workflowRun(e *github.WorkflowRunEvent) ci.Result {
 	if run.GetEvent() != "" {
 		s.WriteString(" on " + run.GetEvent())
 	}
-	attempt(&s, run.GetRunAttempt())
+	writeAttempt(&s, run.GetRunAttempt())
 	if title := run.GetDisplayTitle(); title != "" {
 		s.WriteString(": " + title)
 	}
@@ -45,7 +45,7 @@ func workflowJob(e *github.WorkflowJobEvent) ci.Result {
 	}
 	var s strings.Builder
 	s.WriteString(name + " " + outcomeText(job.GetConclusion()))
-	attempt(&s, int(job.GetRunAttempt()))
+	writeAttempt(&s, int(job.GetRunAttempt()))
 	if len(failures) > 0 {
 		s.WriteString(", at step " + failures[0].Name)
 	}
@@ -86,22 +86,23 @@ func checkSuite(e *github.CheckSuiteEvent) ci.Result {
 		Name: name, Ref: suite.GetHeadBranch(), Commit: suite.GetHeadSHA(),
 		Summary: summary, DurationMS: between(suite.GetCreatedAt(), suite.GetUpdatedAt()),
 	}
-	// A suite has no page of its own, and its url is that of the API.
+	// A suite has no page of its own: its URL is that of the API.
 	if repo := e.GetRepo().GetHTMLURL(); repo != "" && r.Commit != "" {
 		r.URL = repo + "/commit/" + r.Commit + "/checks"
 	}
 	return r
 }
 
+// outcomeText returns the verb for a conclusion, such as "timed out".
 func outcomeText(conclusion string) string { return cmp.Or(outcomes[conclusion].text, conclusion) }
 
-func attempt(s *strings.Builder, n int) {
+func writeAttempt(s *strings.Builder, n int) {
 	if n > 1 {
 		fmt.Fprintf(s, ", attempt %d", n)
 	}
 }
 
-// between is a duration in milliseconds; 0 if it is unknown.
+// between returns a duration in milliseconds, or 0 if it is unknown.
 func between(from, to github.Timestamp) float64 {
 	if from.IsZero() || to.IsZero() {
 		return 0

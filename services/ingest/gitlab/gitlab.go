@@ -1,10 +1,8 @@
-// Package gitlab decodes the webhooks of GitLab about CI: which deliveries are the outcome
-// of a pipeline or a job, and which outcome it is.
+// Package gitlab decodes GitLab's webhooks about pipelines and jobs into CI results.
 //
-// A job is named "stage / job", as in the failures of its pipeline. That is not the name
-// under which tocsin ci posts from within the job: its report holds more than the webhook,
-// which must not replace it. The package knows no HTTP, and not whether a delivery came
-// before.
+// A job is named "stage / job", as in the failures of its pipeline. tocsin ci, run within
+// the job, uses another name: its result has more details, and the webhook must not replace
+// it. The package does not recognize repeated deliveries.
 package gitlab
 
 import (
@@ -25,13 +23,13 @@ const (
 	HeaderKey = "Idempotency-Key"
 )
 
-// maxParts is how many objects and lists a payload may hold. A pipeline has about six for
-// each job, so a body is too large before that; a list of empty jobs takes 2 KB for each
-// as structs of the library.
+// maxParts is how many objects and lists a payload may hold. It bounds memory: an empty job
+// takes a few bytes in the body, and 2 KB as structs of the library. The largest body with
+// real jobs, of about six objects each, stays below it.
 const maxParts = 20_000
 
-// Decode reads the payload of an event. If it is no result, ignored is the reason. An
-// error names what is wrong with the payload, or wraps decoding.ErrTooMany.
+// Decode reads the payload of an event. If the event is no result, ignored says why. Errors
+// say what is wrong with the payload; they wrap [decoding.ErrTooMany] if it is too large.
 func Decode(event string, payload []byte) (result ci.Result, ignored string, err error) {
 	kind := gitlab.EventType(event)
 	switch kind {

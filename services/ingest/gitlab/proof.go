@@ -17,7 +17,7 @@ const (
 	HeaderSignature = webhooks.HeaderWebhookSignature
 )
 
-// signingPrefix begins signing tokens; the key in base64 follows.
+// signingPrefix is the beginning of a signing token, before the key in base64.
 const signingPrefix = "whsec_"
 
 // Reasons why a delivery is refused.
@@ -29,10 +29,10 @@ var (
 	errNoSigning = errors.New("must be the signing token that GitLab shows: whsec_ and base64")
 )
 
-// Signing verifies signatures by a signing token.
+// Signing verifies signatures with a signing token.
 type Signing struct{ webhook *webhooks.Webhook }
 
-// NewSigning reads a signing token: whsec_ and the key in base64.
+// NewSigning parses a signing token: whsec_ and the key in base64.
 func NewSigning(token string) (*Signing, error) {
 	key, ok := strings.CutPrefix(token, signingPrefix)
 	if !ok || key == "" {

@@ -12,17 +12,17 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
-// The statuses of pipelines and jobs that are an outcome; the others (created, running,
-// canceled, skipped, manual, ...) are not.
+// The statuses of pipelines and jobs that are results. The others (created, running,
+// canceled, skipped, manual, ...) are ignored.
 const (
 	succeeded = "success"
 	failed    = "failed"
 )
 
-// byScript are the reasons of jobs that failed by themselves. All others
-// (runner_system_failure, stuck_or_timeout_failure, job_execution_timeout, ...) are errors of
-// the runner.
-var byScript = map[string]bool{"script_failure": true, "unknown_failure": true, "": true}
+// scriptFailures are the failure reasons for which the job's own script is to blame. All
+// others (runner_system_failure, stuck_or_timeout_failure, job_execution_timeout, ...) are
+// errors of the runner.
+var scriptFailures = map[string]bool{"script_failure": true, "unknown_failure": true, "": true}
 
 func pipeline(e *gitlab.PipelineEvent) (ci.Result, string, error) {
 	p := &e.ObjectAttributes
@@ -89,7 +89,7 @@ func job(e *gitlab.JobEvent) (ci.Result, string, error) {
 		return r, "job failed: it is allowed to fail", nil
 	default:
 		r.Status, r.Summary = ci.StatusError, name+" failed"
-		if byScript[e.BuildFailureReason] {
+		if scriptFailures[e.BuildFailureReason] {
 			r.Status = ci.StatusFailure
 		}
 		if e.BuildFailureReason != "" {
@@ -113,12 +113,13 @@ func homepage(r *gitlab.Repository) string {
 	return cmp.Or(r.Homepage, r.WebURL)
 }
 
-// page is the URL of a pipeline or job, or nothing: older versions name only the project.
-func page(project, what string, id int64) string {
+// page returns the URL of a pipeline or job. It is "" where an older version of GitLab does
+// not send its parts.
+func page(project, kind string, id int64) string {
 	if project == "" || id == 0 {
 		return ""
 	}
-	return project + "/-/" + what + "/" + strconv.FormatInt(id, 10)
+	return project + "/-/" + kind + "/" + strconv.FormatInt(id, 10)
 }
 
 func firstLine(text string) string {

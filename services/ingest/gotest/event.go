@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// action is what an event reports of a test, a package or a build, as go doc
-// cmd/test2json and go help buildjson list them. Others count as none of these.
+// action is what happened to a test, a package or a build: see go doc cmd/test2json and
+// go help buildjson. Actions that are not listed here are ignored.
 type action string
 
 const (
@@ -20,13 +20,13 @@ const (
 	actionBuildFail   action = "build-fail"
 )
 
-// ends reports whether the test or package has ended with it.
+// ends reports whether the action is the last one of a test or package.
 func (a action) ends() bool {
 	return a == actionPass || a == actionSkip || a == actionFail
 }
 
 // event is one line of the stream, with the fields that are used here. ImportPath names
-// a build, and FailedBuild the build for which a package failed.
+// a build, and FailedBuild the build because of which a package failed.
 type event struct {
 	Time                    time.Time
 	Action                  action
@@ -43,7 +43,7 @@ func decode(line []byte) (e event, ok bool) {
 	return e, true
 }
 
-// parent is the test that has a test as its subtest, or empty.
+// parent returns the test that a subtest belongs to, or "".
 func parent(test string) string {
 	return test[:max(strings.LastIndexByte(test, '/'), 0)]
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
 )
 
-// maxKept is how many packages, tests under way and builds are known at once. Beyond it,
-// events are counted and output is not kept.
+// maxKept is how many packages, running tests and builds are kept at once, of each.
+// Results beyond it are counted, without their output.
 const maxKept = 5000
 
-// Lines that begin so do not explain a failure.
+// The beginnings of lines that do not explain a failure.
 var (
 	testMarks    = []string{"=== RUN", "=== PAUSE", "=== CONT", "=== NAME", "--- PASS", "--- FAIL", "--- SKIP"}
 	packageMarks = []string{"PASS\n", "FAIL\n", "FAIL\t", "ok  \t", "coverage: ", "exit status "}
@@ -24,32 +24,36 @@ func begins(line string, marks []string) bool {
 	return slices.ContainsFunc(marks, func(mark string) bool { return strings.HasPrefix(line, mark) })
 }
 
-// fold is the state of a run.
+// fold is the state of a run that is being read.
 type fold struct {
 	out         testrun.Outcome
-	events      bool
+	events      bool // whether there was any event
 	first, last time.Time
-	// packages are those that have not ended.
+	// packages are the packages that have not ended, by import path.
 	packages map[string]*pkg
-	// tests is how many tests are under way in all packages.
-	tests  int
+	// running is how many tests are running in all packages.
+	running int
+	// builds are the builds with output or a failure, by import path.
 	builds map[string]*build
 	// other is the text between the events.
 	other tail
 }
 
+// pkg is a package whose tests are running, with its own output.
 type pkg struct {
 	tail
+	// tests are the running tests with their output, by name.
 	tests map[string]*tail
-	// parents are tests with a failed subtest.
+	// parents are the running tests that have a failed subtest.
 	parents map[string]bool
-	failed  bool // one of its tests failed
+	failed  bool // whether one of its tests has failed
 }
 
+// build is the build of a package, with its output.
 type build struct {
 	tail
 	failed bool
-	// reported: one of its packages was reported.
+	// reported is set once a package has failed because of it.
 	reported bool
 }
 
@@ -69,7 +73,8 @@ func (f *fold) noteTime(t time.Time) {
 	}
 }
 
-// pkg is the state of a package. Beyond maxKept it is not kept after the event.
+// pkg returns the state of a package. If there are already maxKept of them, a new one is
+// not kept.
 func (f *fold) pkg(name string) *pkg {
 	p := f.packages[name]
 	if p == nil {
@@ -81,15 +86,15 @@ func (f *fold) pkg(name string) *pkg {
 	return p
 }
 
-// test takes an event of a test.
-func (f *fold) test(e event) {
+// testEvent adds an event of a test.
+func (f *fold) testEvent(e event) {
 	p := f.pkg(e.Package)
 	t := p.tests[e.Test]
 	if t == nil {
 		t = &tail{}
-		if f.tests < maxKept && !e.Action.ends() {
+		if f.running < maxKept && !e.Action.ends() {
 			p.tests[e.Test] = t
-			f.tests++
+			f.running++
 		}
 	}
 	if e.Action == actionOutput && !begins(e.Output, testMarks) {
@@ -100,7 +105,7 @@ func (f *fold) test(e event) {
 	}
 	if p.tests[e.Test] != nil {
 		delete(p.tests, e.Test)
-		f.tests--
+		f.running--
 	}
 	switch e.Action {
 	case actionPass:
@@ -113,6 +118,7 @@ func (f *fold) test(e event) {
 	delete(p.parents, e.Test)
 }
 
+// testFailed reports a failed test, unless it failed only because a subtest did.
 func (f *fold) testFailed(p *pkg, name, test string, t *tail) {
 	p.failed = true
 	for ancestor := parent(test); ancestor != "" && len(p.parents) < maxKept; ancestor = parent(ancestor) {
@@ -125,7 +131,7 @@ func (f *fold) testFailed(p *pkg, name, test string, t *tail) {
 	f.out.Fail(name+"."+test, t.text())
 }
 
-// packageEvent takes an event of a package as a whole.
+// packageEvent adds an event of a package as a whole.
 func (f *fold) packageEvent(e event) {
 	p := f.pkg(e.Package)
 	if e.Action == actionOutput && !begins(e.Output, packageMarks) {
@@ -141,12 +147,12 @@ func (f *fold) packageEvent(e event) {
 }
 
 func (f *fold) forget(name string, p *pkg) {
-	f.tests -= len(p.tests)
+	f.running -= len(p.tests)
 	delete(f.packages, name)
 }
 
-// packageFailed reports the tests that were under way, as after a panic or a timeout, and
-// the package itself if no test has failed.
+// packageFailed reports the tests that were running, as after a panic or a timeout, and the
+// package itself if no test has failed.
 func (f *fold) packageFailed(p *pkg, e event) {
 	text := p.text()
 	// Subtests come before their parents, which then are not reported.
@@ -176,6 +182,7 @@ func (f *fold) packageFailed(p *pkg, e event) {
 	f.fail(e.Package, reason, &p.tail)
 }
 
+// fail reports an error outside of a test, with its output or, without any, the reason.
 func (f *fold) fail(name, reason string, t *tail) {
 	f.out.Errors++
 	text := t.text()
@@ -227,8 +234,8 @@ func (f *fold) buildOutput(path, output string) {
 
 func (f *fold) buildFailed(path string) { f.build(path).failed = true }
 
-// packageOf is the package of a build: import paths of builds for tests end in
-// [package.test].
+// packageOf returns the package that a build belongs to: the import path of a build for
+// tests ends in " [package.test]".
 func packageOf(path string) string {
 	name, _, _ := strings.Cut(path, " ")
 	return name

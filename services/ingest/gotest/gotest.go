@@ -1,9 +1,9 @@
-// Package gotest reads the stream of go test -json while the tests run, and sums it up. It
-// keeps only what is running and what failed, so a run of any length takes bounded memory.
+// Package gotest reads the output of go test -json while the tests run, and sums it up. It
+// keeps only running tests and failures, so a run of any length takes bounded memory.
 //
-// A test that failed only because a subtest did is not counted in addition. A failure
-// outside of a test (a package that does not build, TestMain, an interrupted run) is an
-// error under the package's name.
+// A test that failed only because a subtest did is not counted. A failure outside of a test
+// (a package that does not build, TestMain, an interrupted run) is an error with the
+// package's name.
 package gotest
 
 import (
@@ -21,12 +21,12 @@ import (
 // pieces of 4 KiB. Longer lines are text.
 const maxLine = 1 << 20
 
-// Read reads events from in until it ends, and writes the text of the tests to out
-// meanwhile, as lines that are no events. Its error is that of in. If out fails, nothing
-// more is written to it.
+// Read reads events from in until it ends. Meanwhile it writes the output of the tests, and
+// lines that are no events, to out, which may be nil. It returns errors of in; after an
+// error of out it writes no more.
 func Read(in io.Reader, out io.Writer) (testrun.Outcome, error) {
 	f := newFold()
-	say := func(text []byte) {
+	write := func(text []byte) {
 		if out == nil {
 			return
 		}
@@ -36,23 +36,23 @@ func Read(in io.Reader, out io.Writer) (testrun.Outcome, error) {
 	}
 	lines := bufio.NewReaderSize(in, 64<<10)
 	var line []byte
-	whole := true // false within a line that is too long to be an event
+	whole := true // false in the middle of a line that is too long to be an event
 	for {
 		part, err := lines.ReadSlice('\n')
 		if whole {
 			line = append(line, part...)
 		} else {
-			say(part)
+			write(part)
 		}
 		switch {
 		case errors.Is(err, bufio.ErrBufferFull) && len(line) <= maxLine:
 			continue
 		case errors.Is(err, bufio.ErrBufferFull):
-			say(line)
+			write(line)
 			line, whole = line[:0], false
 			continue
 		case whole && len(line) > 0:
-			say(f.line(line))
+			write(f.line(line))
 		}
 		line, whole = line[:0], true
 		if errors.Is(err, io.EOF) {
@@ -64,7 +64,7 @@ func Read(in io.Reader, out io.Writer) (testrun.Outcome, error) {
 	}
 }
 
-// line takes one line, and returns the text in it.
+// line adds one line, and returns the text to print for it.
 func (f *fold) line(line []byte) []byte {
 	e, ok := decode(line)
 	if !ok {
@@ -79,18 +79,18 @@ func (f *fold) line(line []byte) []byte {
 	case e.Action == actionBuildFail:
 		f.buildFailed(e.ImportPath)
 	case e.Package != "" && e.Test != "":
-		f.test(e)
+		f.testEvent(e)
 	case e.Package != "":
 		f.packageEvent(e)
 	}
 	return []byte(e.Output)
 }
 
-// end returns the outcome. Nothing more will come.
+// end returns the outcome after the last line.
 func (f *fold) end() testrun.Outcome {
 	if !f.events {
 		f.out.Errors++
-		text := "no event of go test -json came: it did not start, or ran without -json"
+		text := "there was no event of go test -json: it did not start, or ran without -json"
 		if output := f.other.text(); output != "" {
 			text += "\n" + output
 		}

@@ -91,8 +91,8 @@ func TestRead(t *testing.T) {
 	}{
 		"it passed":               {in("start a -", "run a TestX", "pass a TestX", "pass a -"), "1 test passed", "success", nil},
 		"no tests":                {in("start a -", "skip a -"), "no tests", "success", nil},
-		"nothing":                 {"", "1 error", "error", []string{"go test: no event of go test -json came: it did not start, or ran without -json"}},
-		"without -json":           {"--- FAIL: TestX (0.00s)\nFAIL\n", "1 error", "error", []string{"go test: no event of go test -json came: it did not start, or ran without -json"}},
+		"nothing":                 {"", "1 error", "error", []string{"go test: there was no event of go test -json: it did not start, or ran without -json"}},
+		"without -json":           {"--- FAIL: TestX (0.00s)\nFAIL\n", "1 error", "error", []string{"go test: there was no event of go test -json: it did not start, or ran without -json"}},
 		"text among events":       {in("a warning", "run a TestX", "FAIL", "fail a TestX", "fail a -"), "1 test failed", "failure", []string{"a.TestX: "}},
 		"a parent of its own":     {in("run a TestX", "run a TestX/y", "pass a TestX/y", "output a TestX: not so", "fail a TestX", "fail a -"), "1 test passed, 1 failed", "failure", []string{"a.TestX: not so"}},
 		"a parent of a failed":    {in("run a TestX", "run a TestX/y", "run a TestX/y/z", "fail a TestX/y/z", "fail a TestX/y", "fail a TestX", "fail a -"), "1 test failed", "failure", []string{"a.TestX/y/z: "}},

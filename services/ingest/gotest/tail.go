@@ -3,21 +3,21 @@ package gotest
 import "strings"
 
 const (
-	// maxLines and maxBytes are how much of an output is kept: its last lines.
+	// maxLines and maxBytes bound the last lines of an output.
 	maxLines = 40
 	maxBytes = 16 << 10
-	// maxPinned is how many lines are kept from the start of a panic: the first ones
-	// explain it, and many may follow.
-	maxPinned = 30
+	// maxPanic is how many lines are kept from the start of a panic: the first ones explain
+	// it, and many may follow.
+	maxPanic = 30
 )
 
-// tail is the end of an output. Its zero value is empty.
+// tail is the end of an output: its last lines, or those before a panic and the first lines
+// of that. Its zero value is empty.
 type tail struct {
-	lines  []string
-	pinned []string
-	bytes  int
-	// panicked: lines are pinned.
+	lines    []string
 	panicked bool
+	panic    []string
+	bytes    int // of both
 }
 
 func (t *tail) add(line string) {
@@ -31,8 +31,8 @@ func (t *tail) add(line string) {
 		line = strings.ToValidUTF8(line[:maxBytes/2], "") + "\n"
 	}
 	if t.panicked {
-		if len(t.pinned) < maxPinned && t.bytes+len(line) <= 2*maxBytes {
-			t.pinned = append(t.pinned, line)
+		if len(t.panic) < maxPanic && t.bytes+len(line) <= 2*maxBytes {
+			t.panic = append(t.panic, line)
 			t.bytes += len(line)
 		}
 		return
@@ -46,12 +46,12 @@ func (t *tail) add(line string) {
 	}
 	if drop > 0 {
 		n := copy(t.lines, t.lines[drop:])
-		clear(t.lines[n:]) // so that their memory goes
+		clear(t.lines[n:]) // frees their memory
 		t.lines = t.lines[:n]
 	}
 }
 
-// text is what is kept, without the indent that go test adds.
+// text returns the kept lines, without blanks around them.
 func (t *tail) text() string {
-	return strings.TrimSpace(strings.Join(t.lines, "") + strings.Join(t.pinned, ""))
+	return strings.TrimSpace(strings.Join(t.lines, "") + strings.Join(t.panic, ""))
 }

@@ -12,18 +12,18 @@ import (
 // into memory at once.
 const maxAttrs = 200
 
-var errDoctype = errors.New("a DOCTYPE is not taken: a test report has none")
+var errDoctype = errors.New("the report has a DOCTYPE, which is not allowed: remove it")
 
 // check counts the elements of a document, their depth and their attributes before the XML
 // decoder reads them into memory. It does not check that the rest is XML.
 func check(data []byte) error {
 	depth, elements := 0, 0
 	for {
-		at := bytes.IndexByte(data, '<')
-		if at < 0 {
+		start := bytes.IndexByte(data, '<')
+		if start < 0 {
 			return nil
 		}
-		data = data[at:]
+		data = data[start:]
 		switch {
 		case bytes.HasPrefix(data, []byte("<!--")):
 			data = after(data[4:], "-->")
@@ -59,16 +59,13 @@ func check(data []byte) error {
 	}
 }
 
-// after is what follows end, or nothing.
+// after returns the data that follows end, or nil.
 func after(data []byte, end string) []byte {
-	at := bytes.Index(data, []byte(end))
-	if at < 0 {
-		return nil
-	}
-	return data[at+len(end):]
+	_, rest, _ := bytes.Cut(data, []byte(end))
+	return rest
 }
 
-// tag is the length of the tag at the beginning of data, and how many attributes it has.
+// tag returns the length of the tag at the start of data, and how many attributes it has.
 func tag(data []byte) (length, attrs int) {
 	quote := byte(0)
 	for i, c := range data {

@@ -1,11 +1,11 @@
-// Package junit reads JUnit XML, as the test runners of most languages write it, and sums
-// up the run. There is no standard: it uses what all dialects share, testcase elements
-// with failure, error or skipped in them, and ignores the counts in attributes of suites.
+// Package junit reads JUnit XML, which the test runners of most languages can write, and
+// sums up the run. There is no standard: it uses what all dialects share, testcase elements
+// that contain failure, error or skipped, and ignores the counts in the attributes of
+// suites.
 //
-// It reads with the standard library's XML decoder and keeps the failures alone. Of the
-// packages for the format, joshdk/go-junit keeps the text of each element once for every
-// level above it, and drops cases outside of a testsuite, as Node's own reporter writes
-// them.
+// It uses the standard library's XML decoder and keeps only failures. The package
+// joshdk/go-junit keeps the text of an element once for every level above it, and drops
+// cases outside of a testsuite, as Node's own reporter writes them.
 package junit
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
 )
 
-// Decode reads one report of at most decoding.MaxParts elements. An error names what is
-// wrong with the report, or wraps decoding.ErrTooMany.
+// Decode reads one report. Its errors say what is wrong with the report; they wrap
+// [decoding.ErrTooMany] if it is too large.
 func Decode(data []byte) (testrun.Outcome, error) {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
 		return testrun.Outcome{}, encodingError("UTF-16")
@@ -36,18 +36,18 @@ func Decode(data []byte) (testrun.Outcome, error) {
 }
 
 func encodingError(encoding string) error {
-	return fmt.Errorf("the encoding %s is not taken: write the report as UTF-8", encoding)
+	return fmt.Errorf("the encoding %s is not supported: write the report as UTF-8", encoding)
 }
 
 func read(data []byte) (testrun.Outcome, error) {
-	encoding := declared(data)
+	encoding := declaredEncoding(data)
 	switch strings.ToLower(encoding) {
 	case "", "utf-8", "utf8", "us-ascii", "ascii":
 	default:
 		return testrun.Outcome{}, encodingError(encoding)
 	}
 	d := xml.NewDecoder(bytes.NewReader(clean(data)))
-	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // checked above
+	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil } // UTF-8, as checked above
 	var r reader
 	for {
 		token, err := d.Token()
@@ -74,8 +74,8 @@ func read(data []byte) (testrun.Outcome, error) {
 	return r.outcome(), nil
 }
 
-// declared is the encoding in the XML declaration.
-func declared(data []byte) string {
+// declaredEncoding returns the encoding in the XML declaration, or "".
+func declaredEncoding(data []byte) string {
 	if !bytes.HasPrefix(data, []byte("<?xml")) {
 		return ""
 	}

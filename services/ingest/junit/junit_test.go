@@ -78,8 +78,8 @@ func TestDecode(t *testing.T) {
 		failures []string
 	}{
 		"no cases":                    {`<testsuites failures="0" errors=""/>`, "no tests", "success", 0, nil},
-		"no cases, but failures":      {`<testsuites failures="3"/>`, "1 error", "error", 0, []string{"the report: it counts failures or errors, and holds no cases"}},
-		"a suite that ended early":    {`<testsuites><testsuite errors="1"></testsuite></testsuites>`, "1 error", "error", 0, []string{"the report: it counts failures or errors, and holds no cases"}},
+		"no cases, but failures":      {`<testsuites failures="3"/>`, "1 error", "error", 0, []string{"the report: it counts failures or errors, but has no test cases"}},
+		"a suite that ended early":    {`<testsuites><testsuite errors="1"></testsuite></testsuites>`, "1 error", "error", 0, []string{"the report: it counts failures or errors, but has no test cases"}},
 		"a failure":                   {failed, "1 test failed", "failure", 0, []string{"S.c: no"}},
 		"an error":                    {errored, "1 error", "error", 0, []string{"d: it broke off"}},
 		"two roots":                   {passed + errored, "2 tests passed, 1 error", "error", 2 * time.Second, []string{"d: it broke off"}},
@@ -129,7 +129,7 @@ func TestRefused(t *testing.T) {
 		"tags that cross":   {`<testsuites><a><b></a></b></testsuites>`, "malformed XML", false},
 		"a billion laughs":  {laughs, "DOCTYPE", false},
 		"an entity":         {`<testsuites>&xxe;</testsuites>`, "malformed XML", false},
-		"Latin-1":           {`<?xml version="1.0" encoding="ISO-8859-1"?><testsuites/>`, "the encoding ISO-8859-1 is not taken: write the report as UTF-8", false},
+		"Latin-1":           {`<?xml version="1.0" encoding="ISO-8859-1"?><testsuites/>`, "the encoding ISO-8859-1 is not supported: write the report as UTF-8", false},
 		"UTF-16":            {"\xff\xfe<\x00t\x00", "UTF-16", false},
 		"nested too deep":   {strings.Repeat("<testsuite>", 100), "deeper than 64", true},
 		"a million cases":   {"<testsuite>" + strings.Repeat("<testcase/>", 1_000_000) + "</testsuite>", "more than 200000 elements", true},

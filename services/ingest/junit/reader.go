@@ -17,41 +17,44 @@ import (
 const (
 	// maxText is how much of a failure's text is read, in bytes.
 	maxText = 64 << 10
-	// maxLines is how many lines of it make a message.
+	// maxLines is how many lines of the text become the message.
 	maxLines = 20
-	// maxSuite is the longest name of a suite, in characters: it prefixes the name of each
-	// failure.
+	// maxSuite is the longest name of a suite, in characters: each failure repeats it.
 	maxSuite = 1 << 10
 )
 
 // reader is the state of reading a document.
 type reader struct {
-	out    testrun.Outcome
+	out testrun.Outcome
+	// rooted is set once the root element was read.
 	rooted bool
-	// announced: a suite counts failures or errors.
+	// announced is set if the attributes of a suite count failures or errors.
 	announced bool
-	// suites are the open testsuite elements, from the outside.
+	// suites are the open testsuite elements, the outermost first.
 	suites []suite
-	open   *testcase
-	// in is the open element of the testcase: failure, error or another.
+	// open is the open testcase element, or nil.
+	open *testcase
+	// in is the open element within the testcase: failure, error or another.
 	in string
 }
 
+// suite is an open testsuite element.
 type suite struct {
 	name string
-	// own is the time of the suite, if hasTime; inner is the sum of its contents.
+	// own is the suite's time attribute, if hasTime; inner is the sum of its contents.
 	own, inner time.Duration
 	hasTime    bool
 }
 
+// testcase is an open testcase element.
 type testcase struct {
 	name, class           string
 	time                  time.Duration
 	failed, errs, skipped bool
 	message               string // the first that is not empty
-	typ                   string
+	failureType           string // the type attribute of the failure
 	text                  []byte
-	depth                 int // of elements within
+	depth                 int // how many elements within it are open
 }
 
 func (r *reader) start(e xml.StartElement) error {
@@ -65,15 +68,15 @@ func (r *reader) start(e xml.StartElement) error {
 	if r.open != nil {
 		if r.open.depth++; r.open.depth == 1 {
 			r.in = name
-			r.open.element(name, e.Attr)
+			r.open.openElement(name, e.Attr)
 		}
 		return nil
 	}
 	switch name {
 	case "testsuites":
-		r.count(e.Attr)
+		r.readCounts(e.Attr)
 	case "testsuite":
-		r.count(e.Attr)
+		r.readCounts(e.Attr)
 		s := suite{name: sanitize.Cut(attr(e.Attr, "name"), maxSuite)}
 		s.own, s.hasTime = seconds(attr(e.Attr, "time"))
 		r.suites = append(r.suites, s)
@@ -85,27 +88,27 @@ func (r *reader) start(e xml.StartElement) error {
 	return nil
 }
 
-// count notes whether a suite counts failures.
-func (r *reader) count(attrs []xml.Attr) {
+// readCounts sets announced if the attributes of a suite count failures.
+func (r *reader) readCounts(attrs []xml.Attr) {
 	for _, name := range []string{"failures", "errors"} {
 		n, err := strconv.Atoi(attr(attrs, name))
 		r.announced = r.announced || err == nil && n > 0
 	}
 }
 
-// outcome is the sum at the end of the report. A report that counts failures and has no
-// cases is an error: the run may have ended early.
+// outcome returns the outcome at the end of the report. A report that counts failures but
+// has no cases is an error: the run may have ended early.
 func (r *reader) outcome() testrun.Outcome {
 	if r.announced && r.out.Tests() == 0 {
 		r.out.Errors = 1
-		r.out.Fail("the report", "it counts failures or errors, and holds no cases")
+		r.out.Fail("the report", "it counts failures or errors, but has no test cases")
 	}
 	return r.out
 }
 
 func (r *reader) text(text []byte) {
-	if k := r.open; k != nil && k.depth == 1 && (r.in == "failure" || r.in == "error") {
-		k.text = append(k.text, text[:min(len(text), maxText-len(k.text))]...)
+	if c := r.open; c != nil && c.depth == 1 && (r.in == "failure" || r.in == "error") {
+		c.text = append(c.text, text[:min(len(text), maxText-len(c.text))]...)
 	}
 }
 
@@ -113,7 +116,7 @@ func (r *reader) end(name string) {
 	switch {
 	case r.open != nil && r.open.depth > 0:
 		if r.open.depth--; r.open.depth == 0 {
-			r.open.close()
+			r.open.closeElement()
 		}
 	case r.open != nil:
 		r.add(r.open)
@@ -137,37 +140,38 @@ func (r *reader) addTime(d time.Duration) {
 	r.out.Duration = min(r.out.Duration+d, testrun.MaxDuration)
 }
 
-func (r *reader) add(k *testcase) {
-	r.addTime(k.time)
+// add adds a testcase that has ended.
+func (r *reader) add(c *testcase) {
+	r.addTime(c.time)
 	switch {
-	case k.failed:
+	case c.failed:
 		r.out.Failed++
-	case k.errs:
+	case c.errs:
 		r.out.Errors++
-	case k.skipped:
+	case c.skipped:
 		r.out.Skipped++
 		return
 	default:
 		r.out.Passed++
 		return
 	}
-	if len(r.out.Failures) < testrun.MaxFailures { // the name of others is not needed
-		r.out.Fail(r.nameOf(k), k.message)
+	if len(r.out.Failures) < testrun.MaxFailures { // else no name is needed
+		r.out.Fail(r.nameOf(c), c.message)
 	}
 }
 
-// nameOf is the name of a case with its class, or without one with the suites around it.
-// Node's reporter names every class "test".
-func (r *reader) nameOf(k *testcase) string {
-	name := k.name
-	if k.class != "" && k.class != "test" {
+// nameOf returns the name of a case after that of its class or, without a class, after
+// those of the suites around it. Node's reporter names every class "test".
+func (r *reader) nameOf(c *testcase) string {
+	name := c.name
+	if c.class != "" && c.class != "test" {
 		switch {
 		case name == "":
-			return k.class
-		case within(name, k.class):
+			return c.class
+		case within(name, c.class):
 			return name
 		default:
-			return k.class + "." + name
+			return c.class + "." + name
 		}
 	}
 	for i := len(r.suites) - 1; i >= 0 && len(name) < 4*maxSuite; i-- {
@@ -178,48 +182,48 @@ func (r *reader) nameOf(k *testcase) string {
 	return name
 }
 
-// within reports whether a name equals or extends another.
+// within reports whether a name equals outer or continues it after a separator.
 func within(name, outer string) bool {
 	rest, ok := strings.CutPrefix(name, outer)
 	next, _ := utf8.DecodeRuneInString(rest)
 	return ok && (rest == "" || !unicode.IsLetter(next) && !unicode.IsDigit(next) && next != '_')
 }
 
-// element notes an element in a case.
-func (k *testcase) element(name string, attrs []xml.Attr) {
+// openElement begins an element within a case.
+func (c *testcase) openElement(name string, attrs []xml.Attr) {
 	switch name {
 	case "failure":
-		k.failed = true
+		c.failed = true
 	case "error":
-		k.errs = true
+		c.errs = true
 	case "skipped":
-		k.skipped = true
+		c.skipped = true
 		return
 	default:
 		return
 	}
-	k.text = k.text[:0]
-	k.typ = attr(attrs, "type")
-	if k.message == "" {
-		k.message = strings.TrimSpace(attr(attrs, "message"))
+	c.text = c.text[:0]
+	c.failureType = attr(attrs, "type")
+	if c.message == "" {
+		c.message = strings.TrimSpace(attr(attrs, "message"))
 	}
 }
 
-// close ends an element in a case. If it has no message, or one of a single word such as
-// Failed, the message is the first lines of its text.
-func (k *testcase) close() {
-	text := firstLines(string(k.text))
-	k.text = k.text[:0]
+// closeElement ends an element within a case. If its message is empty or a single word,
+// such as Failed, the first lines of its text replace it.
+func (c *testcase) closeElement() {
+	text := firstLines(string(c.text))
+	c.text = c.text[:0]
 	switch {
-	case text != "" && !strings.ContainsAny(k.message, " \t\n"):
-		k.message = text
-	case k.message == "":
-		k.message = k.typ
+	case text != "" && !strings.ContainsAny(c.message, " \t\n"):
+		c.message = text
+	case c.message == "":
+		c.message = c.failureType
 	}
 }
 
-// firstLines are the first lines of a text, without blank ones around them and without the
-// marks that go test puts between outputs.
+// firstLines returns the first lines of a text, without blank lines around them and
+// without the lines that go test puts between outputs.
 func firstLines(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {
@@ -244,7 +248,7 @@ func attr(attrs []xml.Attr, name string) string {
 	return ""
 }
 
-// seconds reads a duration as reports write it: 0.342, or 1,234.56.
+// seconds parses a duration as reports write it: 0.342, or 1,234.56.
 func seconds(text string) (time.Duration, bool) {
 	v, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), ",", ""), 64)
 	if err != nil || math.IsNaN(v) || v < 0 {

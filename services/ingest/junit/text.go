@@ -7,9 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// clean makes XML of data: reports quote the output of tests, and many producers write
-// control characters (colours, mostly) as they are, or as references that XML forbids too.
-// They become control pictures. Without any, clean returns data itself.
+// clean replaces the control characters that XML forbids by control pictures, and invalid
+// UTF-8 by U+FFFD. Reports quote the output of tests, and many producers do not escape the
+// control characters in it (mostly colours), or write references, which XML forbids too.
+// Without any, clean returns data itself.
 func clean(data []byte) []byte {
 	if utf8.Valid(data) && !bytes.ContainsFunc(data, forbidden) && !bytes.Contains(data, []byte("&#")) {
 		return data
@@ -35,7 +36,7 @@ func forbidden(r rune) bool {
 	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\ufffe' || r == '\uffff' || r >= 0xd800 && r < 0xe000
 }
 
-// visible is the control picture of a control character.
+// visible returns the control picture of a control character.
 func visible(r rune) rune {
 	if r >= 0 && r < ' ' {
 		return '\u2400' + r
@@ -43,8 +44,8 @@ func visible(r rune) rune {
 	return utf8.RuneError
 }
 
-// reference is the length and value of the character reference at the beginning of data,
-// or 0.
+// reference returns the length and the value of the character reference at the start of
+// data. The length is 0 if there is none.
 func reference(data []byte) (n int, r rune) {
 	if !bytes.HasPrefix(data, []byte("&#")) {
 		return 0, 0

@@ -9,14 +9,15 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// rejectedNames are the fields of the partial success of each signal. In protobuf they all
-// are field 1, and the message is field 2.
+// rejectedNames are the JSON names of the count in each signal's partial success. In
+// protobuf the count is field 1 of all of them, and the message is field 2.
 var rejectedNames = map[Signal]string{
 	Logs: "rejectedLogRecords", Traces: "rejectedSpans", Metrics: "rejectedDataPoints",
 }
 
-// Answer is the response to an accepted export request: empty if all of it was accepted,
-// else how much was rejected and why. The sender must not send that again.
+// Answer returns the response to an accepted export request. It is empty if every item was
+// accepted; else it counts the rejected items, which the sender must not send again, and
+// gives the reason.
 func Answer(signal Signal, enc Encoding, d Decoded) []byte {
 	switch {
 	case d.Rejected == 0 && enc == JSON:
@@ -33,8 +34,8 @@ func Answer(signal Signal, enc Encoding, d Decoded) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), partial)
 }
 
-// Status is the body of a refusal: a google.rpc.Status. In JSON it also has the fields
-// that all refusals of ingest have.
+// Status returns the body of a refusal: a google.rpc.Status. In JSON it also has the fields
+// "ok" and "error", as the refusals of the other endpoints do.
 func Status(enc Encoding, httpStatus int, text string) []byte {
 	code := rpcCode(httpStatus)
 	if enc == JSON {
@@ -51,12 +52,12 @@ func appendText(body []byte, number protowire.Number, text string) []byte {
 }
 
 func quote(body []byte, text string) []byte {
-	// AppendQuote fails for invalid UTF-8 alone, which is replaced.
+	// AppendQuote fails only for invalid UTF-8, which ToValidUTF8 has replaced.
 	body, _ = jsontext.AppendQuote(body, strings.ToValidUTF8(text, "\ufffd"))
 	return body
 }
 
-// rpcCode is the code of google.rpc.Code for an HTTP status.
+// rpcCode returns the google.rpc.Code for an HTTP status.
 func rpcCode(httpStatus int) uint64 {
 	switch httpStatus {
 	case http.StatusUnauthorized:

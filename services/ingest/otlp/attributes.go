@@ -12,31 +12,31 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// origin is the sender of a record.
+// origin is the process that a record comes from, as its resource describes it.
 type origin struct{ app, release, instance string }
 
 func originOf(resource pcommon.Resource) origin {
 	a := resource.Attributes()
 	return origin{
-		app: shared(text(a, "service.name")), release: shared(text(a, "service.version")),
-		instance: shared(text(a, "service.instance.id")),
+		app: dropIfLong(text(a, "service.name")), release: dropIfLong(text(a, "service.version")),
+		instance: dropIfLong(text(a, "service.instance.id")),
 	}
 }
 
-// maxShared is the longest text that many events share, in bytes: it is masked for each of
-// them.
+// maxShared is the longest text that many events may share, in bytes: ingest masks it again
+// for each of them.
 const maxShared = 2 << 10
 
-// shared drops a text that is too long. It is not cut, because half a secret would not be
-// recognised.
-func shared(text string) string {
+// dropIfLong returns the text, or "" if it is longer than maxShared. It does not cut the
+// text, because the masker would not recognize half a secret.
+func dropIfLong(text string) string {
 	if len(text) > maxShared {
 		return ""
 	}
 	return text
 }
 
-// session is the visitor's session if the record names one, else the process.
+// session returns the visitor's session if the record names one, else the process.
 func (o origin) session(attributes pcommon.Map) string {
 	if id := text(attributes, "session.id"); id != "" {
 		return id
@@ -44,7 +44,7 @@ func (o origin) session(attributes pcommon.Map) string {
 	return o.instance
 }
 
-// text is the first of the named attributes that is not empty, as text.
+// text returns the first of the named attributes that is not empty, as text.
 func text(attributes pcommon.Map, names ...string) string {
 	for _, name := range names {
 		if v, ok := attributes.Get(name); ok {
@@ -56,7 +56,7 @@ func text(attributes pcommon.Map, names ...string) string {
 	return ""
 }
 
-// valueText is a value as text: lists and maps are compact JSON.
+// valueText returns a value as text: lists and maps are compact JSON.
 func valueText(v pcommon.Value) string {
 	switch v.Type() {
 	case pcommon.ValueTypeStr:
@@ -79,8 +79,8 @@ func valueText(v pcommon.Value) string {
 	}
 }
 
-// bytesText is bytes as text, so that secrets in it are found, or as base64 if they are no
-// text.
+// bytesText returns bytes as they are if they are text, so that secrets in it are found;
+// else as base64.
 func bytesText(b []byte) string {
 	if printable := func(r rune) bool { return r >= ' ' }; utf8.Valid(b) && bytes.ContainsFunc(b, printable) {
 		return string(b)
@@ -88,7 +88,7 @@ func bytesText(b []byte) string {
 	return base64.StdEncoding.EncodeToString(b)
 }
 
-// doubleText is a double as in JSON, or protobuf's name for what JSON lacks.
+// doubleText returns a double as in JSON, or protobuf's name for a value that JSON lacks.
 func doubleText(f float64) string {
 	switch {
 	case math.IsNaN(f):
@@ -102,16 +102,16 @@ func doubleText(f float64) string {
 	}
 }
 
-// exact bounds the whole numbers that a float64 holds without loss.
-const exact = 1 << 53
+// maxExact is the largest whole number up to which a float64 holds all without loss.
+const maxExact = 1 << 53
 
-// jsonValue is a value as plain JSON, for the masker. The guard has bounded its depth.
+// jsonValue returns a value as plain JSON, for the masker. The guard has bounded its depth.
 func jsonValue(v pcommon.Value) any {
 	switch v.Type() {
 	case pcommon.ValueTypeBool:
 		return v.Bool()
 	case pcommon.ValueTypeInt:
-		if i := v.Int(); -exact <= i && i <= exact {
+		if i := v.Int(); -maxExact <= i && i <= maxExact {
 			return float64(i)
 		}
 	case pcommon.ValueTypeDouble:
@@ -137,12 +137,12 @@ func jsonValue(v pcommon.Value) any {
 	return valueText(v)
 }
 
-// exception is the exception of a log record or a span, by the conventions.
+// exception is the exception of a log record or a span event, by the semantic conventions.
 type exception struct {
 	kind, message, stack string
 	// fingerprint is the grouping key that the sender chose.
 	fingerprint string
-	// recorded: the span has an exception, even if nothing more is known.
+	// recorded is set if the span has an exception event, even an empty one.
 	recorded bool
 }
 
@@ -150,8 +150,8 @@ const (
 	exceptionType       = "exception.type"
 	exceptionMessage    = "exception.message"
 	exceptionStacktrace = "exception.stacktrace"
-	// errorFingerprint is no convention of OpenTelemetry's, which has none. It is
-	// Datadog's name, whose tracers and agents set it on logs and spans.
+	// errorFingerprint is set by Datadog's tracers and agents on logs and spans.
+	// OpenTelemetry has no convention for a fingerprint.
 	errorFingerprint = "error.fingerprint"
 )
 
@@ -165,7 +165,7 @@ func exceptionOf(attributes pcommon.Map) exception {
 	}
 }
 
-// known reports whether anything is known about the exception.
+// known reports whether the exception has a type, a message or a stack.
 func (x exception) known() bool { return x.kind != "" || x.message != "" || x.stack != "" }
 
 func (x exception) String() string {
@@ -174,7 +174,7 @@ func (x exception) String() string {
 		return x.kind + ": " + x.message
 	case x.kind != "" || x.message != "":
 		return x.kind + x.message
-	default: // most runtimes have the message in the first line
+	default: // the first line of a stack has the message in most runtimes
 		line, _, _ := strings.Cut(x.stack, "\n")
 		return line
 	}

@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// maxMessages is how many messages, or JSON objects, one request may hold. An
-	// attribute takes two: the pair and its value.
+	// maxMessages is how many protobuf messages, or JSON objects, one request may hold. An
+	// attribute takes two: the KeyValue and its AnyValue.
 	maxMessages = 2 * decoding.MaxParts
 	// maxDepth is how deep values of attributes and bodies may be nested.
 	maxDepth = decoding.MaxDepth
-	// numbersPerMessage is how many numbers of a list count as one message: a byte of a
-	// list can become eight bytes of memory.
+	// numbersPerMessage is how many numbers of a list count as one message: a number of one
+	// byte takes eight bytes of memory once it is decoded.
 	numbersPerMessage = 8
 )
 
-// guard counts what a request holds before a decoder allocates memory for it. It allocates
-// nothing that grows with the request.
+// guard counts the parts of a request before a decoder allocates memory for them. Its own
+// memory does not grow with the request.
 type guard struct {
 	signal                   Signal
 	items, messages, numbers int

@@ -9,14 +9,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxLevels is how deep objects and arrays may be nested: some twelve to a value, and four
-// for each value in a value.
+// maxLevels is how deep objects and arrays may be nested: an outermost attribute value is
+// about twelve levels deep, and each value within a value adds four.
 const maxLevels = 12 + 4*maxDepth
 
-// lenient are the options of the decoder too.
+// lenient are the options that pdata's JSON decoder uses too.
 var lenient = json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 
-// json counts the objects of a request. Each is one message in protobuf.
+// json counts the objects of a request. Each corresponds to one protobuf message.
 func (g *guard) json(data []byte) error {
 	d := jsontext.NewDecoder(bytes.NewBuffer(data), lenient)
 	if d.PeekKind() != '{' {
@@ -25,9 +25,9 @@ func (g *guard) json(data []byte) error {
 		}
 		return errors.New("it must be an object")
 	}
-	// lists has, for each open array, whether its objects are items.
+	// lists says of each open array whether its objects are items.
 	var lists [maxLevels + 1]bool
-	items := false // the last name was that of a list of items
+	items := false // whether the last member name was that of a list of items
 	for {
 		kind := d.PeekKind()
 		switch kind {
@@ -96,7 +96,7 @@ func (*guard) end(d *jsontext.Decoder) error {
 	case err != nil:
 		return err
 	default:
-		return errors.New("something stands behind the object")
+		return errors.New("more data follows the object")
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// message is what the guard knows about a message of OTLP: the fields that take more
-// memory than they have bytes. Other fields only have to be well-formed.
+// message describes an OTLP message to the guard: it lists the fields that take more memory
+// once they are decoded than they have bytes. The guard checks only the form of others.
 type message struct {
 	fields []field
 	// item marks a record, span or data point.
@@ -25,10 +25,10 @@ type field struct {
 type kind int
 
 const (
-	nested  kind = iota
-	texts        // repeated strings
-	varints      // repeated numbers of any length
-	fixed64      // repeated numbers of eight bytes
+	nested  kind = iota // messages
+	texts               // repeated strings
+	varints             // repeated numbers of any length
+	fixed64             // repeated numbers of eight bytes
 )
 
 func (m *message) field(n protowire.Number) *field {
@@ -40,21 +40,21 @@ func (m *message) field(n protowire.Number) *field {
 	return nil
 }
 
-// deprecatedScopes is the field in which senders of before 2022 have their scopes; the
-// decoder still reads it.
+// deprecatedScopes is the field that held the scopes before 2022; the decoder still reads
+// it.
 const deprecatedScopes = 1000
 
-// requests are the trees of messages of opentelemetry-proto 1.
-var requests = tree()
+// requests describes the export requests of opentelemetry-proto 1.
+var requests = describeRequests()
 
-func tree() map[Signal]*message {
+func describeRequests() map[Signal]*message {
 	value := &message{value: true}
-	pair := &message{fields: []field{{2, nested, value}}}
+	keyValue := &message{fields: []field{{2, nested, value}}}
 	value.fields = []field{
-		{5, nested, &message{fields: []field{{1, nested, value}}}}, // array_value
-		{6, nested, &message{fields: []field{{1, nested, pair}}}},  // kvlist_value
+		{5, nested, &message{fields: []field{{1, nested, value}}}},    // array_value
+		{6, nested, &message{fields: []field{{1, nested, keyValue}}}}, // kvlist_value
 	}
-	attributes := func(n protowire.Number) field { return field{n, nested, pair} }
+	attributes := func(n protowire.Number) field { return field{n, nested, keyValue} }
 	leaf := &message{}
 	resource := &message{fields: []field{
 		attributes(1),
@@ -100,8 +100,8 @@ func metric(attributes func(protowire.Number) field, leaf *message) *message {
 
 func (g *guard) protobuf(data []byte) error { return g.walk(data, requests[g.signal], 0) }
 
-// walk counts a message and its fields. It reads each byte once, and recurses no deeper
-// than maxDepth values.
+// walk counts a message and its fields. It recurses into at most maxDepth values within
+// each other.
 func (g *guard) walk(data []byte, m *message, depth int) error {
 	if m.item {
 		if err := g.item(); err != nil {
@@ -156,7 +156,7 @@ func (g *guard) field(f *field, wire protowire.Type, value []byte, depth int) er
 	case texts:
 		return g.message()
 	case varints:
-		return g.numberList(len(content)) // at most
+		return g.numberList(len(content)) // an upper bound: a varint has at least one byte
 	default:
 		return g.numberList(len(content) / 8)
 	}

@@ -37,27 +37,28 @@ func logEvent(sender origin, r plog.LogRecord) telemetry.Event {
 	}
 	return telemetry.Event{
 		Kind: telemetry.KindLog, App: sender.app, Session: sender.session(r.Attributes()), Release: sender.release,
-		Time: at(r.Timestamp(), r.ObservedTimestamp()),
+		Time: firstTime(r.Timestamp(), r.ObservedTimestamp()),
 		Log: &telemetry.Log{
 			Level:   level(r.SeverityNumber(), r.SeverityText(), exc.known()),
 			Message: message,
 			Stack:   exc.stack,
 			Source:  source(r.Attributes()),
-			Args:    rest(r.Attributes(), used),
+			Args:    unusedArgs(r.Attributes(), used),
 
 			Fingerprint: telemetry.NewFingerprint(exc.fingerprint),
 		},
 	}
 }
 
-// The attributes of a position in the code, by their present and their former names.
+// Names of the attributes for a position in the code: first the current name, then the
+// former one.
 var (
 	codeFile   = []string{"code.file.path", "code.filepath"}
 	codeLine   = []string{"code.line.number", "code.lineno"}
 	codeColumn = []string{"code.column.number", "code.column"}
 )
 
-// source is file:line:column, as far as it is known.
+// source returns file:line:column, as far as it is known.
 func source(attributes pcommon.Map) string {
 	position := text(attributes, codeFile...)
 	if position == "" {
@@ -73,7 +74,7 @@ func source(attributes pcommon.Map) string {
 	return position
 }
 
-// The attributes that other fields of an event hold, so that its arguments do not.
+// The attributes that become fields of a log event. The others become its arguments.
 var (
 	usedByLog       = nameSet([]string{"session.id", exceptionStacktrace, errorFingerprint}, codeFile, codeLine, codeColumn)
 	usedByException = nameSet([]string{"session.id", exceptionStacktrace, errorFingerprint, exceptionType, exceptionMessage}, codeFile, codeLine, codeColumn)
@@ -89,26 +90,26 @@ func nameSet(lists ...[]string) map[string]bool {
 	return set
 }
 
-// rest is the attributes that were not used, as one argument, or none.
-func rest(attributes pcommon.Map, used map[string]bool) []any {
-	var more map[string]any
+// unusedArgs returns the attributes that are not in used, as one argument, or none.
+func unusedArgs(attributes pcommon.Map, used map[string]bool) []any {
+	var unused map[string]any
 	for name, value := range attributes.All() {
 		if used[name] {
 			continue
 		}
-		if more == nil {
-			more = make(map[string]any, attributes.Len())
+		if unused == nil {
+			unused = make(map[string]any, attributes.Len())
 		}
-		more[name] = jsonValue(value)
+		unused[name] = jsonValue(value)
 	}
-	if more == nil {
+	if unused == nil {
 		return nil
 	}
-	return []any{more}
+	return []any{unused}
 }
 
-// at is the first time that is set.
-func at(times ...pcommon.Timestamp) time.Time {
+// firstTime returns the first time that is set, or the zero time.
+func firstTime(times ...pcommon.Timestamp) time.Time {
 	for _, t := range times {
 		if t != 0 {
 			return t.AsTime()
@@ -117,9 +118,9 @@ func at(times ...pcommon.Timestamp) time.Time {
 	return time.Time{}
 }
 
-// level goes by the severity's number, then by its text. Without both, a record with an
-// exception is an error, else info.
-func level(number plog.SeverityNumber, text string, exc bool) telemetry.Level {
+// level returns the level by the severity's number, or without one by its text. A record
+// without both is an error if it has an exception, else info.
+func level(number plog.SeverityNumber, text string, hasException bool) telemetry.Level {
 	switch {
 	case number >= plog.SeverityNumberTrace && number <= plog.SeverityNumberDebug4:
 		return telemetry.LevelDebug
@@ -130,17 +131,17 @@ func level(number plog.SeverityNumber, text string, exc bool) telemetry.Level {
 	case number >= plog.SeverityNumberError && number <= plog.SeverityNumberFatal4:
 		return telemetry.LevelError
 	}
-	// The short names have a number behind them: INFO2.
+	// OpenTelemetry's short names may end in a number, as INFO2 does.
 	if l, ok := severities[strings.ToLower(strings.TrimRight(strings.TrimSpace(text), "1234"))]; ok {
 		return l
 	}
-	if exc {
+	if hasException {
 		return telemetry.LevelError
 	}
 	return telemetry.LevelInfo
 }
 
-// severities are the names of common loggers, of syslog, and of OpenTelemetry.
+// severities maps the severity names of common loggers, syslog and OpenTelemetry to levels.
 var severities = map[string]telemetry.Level{
 	"trace": telemetry.LevelDebug, "verbose": telemetry.LevelDebug, "debug": telemetry.LevelDebug,
 	"finest": telemetry.LevelDebug, "finer": telemetry.LevelDebug, "fine": telemetry.LevelDebug, "config": telemetry.LevelDebug,

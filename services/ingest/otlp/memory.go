@@ -8,39 +8,39 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// pair is two metrics about one memory.
+// pair names two metrics that together say how much of a memory is used.
 type pair struct {
 	used, other string
 	rule        rule
 }
 
-// rule is what the other metric of a pair means.
+// rule says how to get the limit from the other metric of a pair.
 type rule int
 
 const (
-	// isLimit: the other is the limit. If it has several series, such as one for each
-	// pool, those with the same attributes in both are summed; if it has one without
-	// attributes, it is the limit of all.
+	// isLimit: the other metric is the limit. A single series without attributes is the
+	// limit of all; of several series, such as one for each pool, those with the same
+	// attributes in both metrics are summed.
 	isLimit rule = iota
-	// isAvailable: the other is how much is left.
+	// isAvailable: the other metric is how much memory is left.
 	isAvailable
-	// ofStates: used is the state "used", and the limit is the other metric or, without
-	// one, the sum of all states.
+	// ofStates: the used metric has a series for each state, of which "used" counts. The
+	// limit is the other metric or, without it, the sum of all states.
 	ofStates
 )
 
-// pairs are in order of preference: of one resource only the first pair present counts,
-// because an app has one memory pressure.
+// pairs are in order of preference: only the first pair that a resource has counts, because
+// an event has one memory use.
 //
-// There is none for the V8 engine. What Node reports as v8js.memory.heap.limit, now
-// v8js.memory.heap.space.size, is the present size of the heap and not how far it may
-// grow: an idle process uses 86% of it.
+// There is no pair for the V8 engine. Node's metric v8js.memory.heap.limit, now
+// v8js.memory.heap.space.size, is the current size of the heap and not its limit: an idle
+// process uses 86% of it.
 var pairs = []pair{
 	{"jvm.memory.used", "jvm.memory.limit", isLimit},
 	{"process.runtime.jvm.memory.usage", "process.runtime.jvm.memory.limit", isLimit},
 	{"go.memory.used", "go.memory.limit", isLimit},
-	// The kubelet reports no limit, but what is left of it. A container is killed for its
-	// working set; usage includes the page cache.
+	// The kubelet reports the memory that is left, not the limit. It counts the working set
+	// when it kills a container; usage includes the page cache.
 	{"container.memory.working_set", "container.memory.available", isAvailable},
 	{"container.memory.working_set", "k8s.container.memory_limit", isLimit},
 	{"container.memory.working_set", "k8s.container.memory.limit.current", isLimit},
@@ -57,8 +57,8 @@ var pairs = []pair{
 	{"k8s.node.memory.working_set", "k8s.node.memory.available", isAvailable},
 }
 
-// wanted are the names in pairs.
-var wanted = func() map[string]bool {
+// memoryMetrics are the names in pairs.
+var memoryMetrics = func() map[string]bool {
 	names := map[string]bool{}
 	for _, p := range pairs {
 		names[p.used], names[p.other] = true, true
@@ -66,11 +66,11 @@ var wanted = func() map[string]bool {
 	return names
 }()
 
-// unlimited is more than any memory: runtimes and control groups report "no limit" as the
-// largest number that they have, or one close to it.
+// unlimited is larger than any real limit, in bytes: runtimes and control groups report
+// "no limit" as the largest number of its type, or one close to it.
 const unlimited = 1 << 60
 
-// memory is the first pair that is present.
+// memory returns the memory use by the first pair that is present.
 func (r readings) memory() (telemetry.Memory, pcommon.Timestamp, bool) {
 	for _, p := range pairs {
 		used, limit := r.match(p)
@@ -81,6 +81,7 @@ func (r readings) memory() (telemetry.Memory, pcommon.Timestamp, bool) {
 	return telemetry.Memory{}, 0, false
 }
 
+// match returns the used memory and the limit by one pair, or zeros.
 func (r readings) match(p pair) (used series, limit float64) {
 	switch p.rule {
 	case isAvailable:
@@ -102,7 +103,7 @@ func (r readings) match(p pair) (used series, limit float64) {
 	}
 }
 
-// joinLimits sums the series that have a limit.
+// joinLimits sums the used memory, and the limits, of the series that have a limit.
 func joinLimits(used, limits map[string]series) (series, float64) {
 	if one, ok := limits[""]; ok && len(limits) == 1 {
 		return total(used), one.value
@@ -128,7 +129,7 @@ func total(all map[string]series) series {
 	return sum
 }
 
-// plus adds values; the time is the newer one.
+// plus returns the sum of two values, with the newer time.
 func (s series) plus(more series) series {
 	return series{value: s.value + more.value, time: max(s.time, more.time)}
 }

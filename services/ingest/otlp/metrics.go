@@ -12,15 +12,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// series is one line of a metric: the newest value of one set of attributes.
+// series is the newest value of a metric for one set of attributes.
 type series struct {
 	value float64
 	time  pcommon.Timestamp
 	state string
 }
 
-// readings are the series of a resource's metrics, by the metric's name and their
-// attributes.
+// readings holds the series of a resource's metrics, by the metric's name and by [key].
 type readings map[string]map[string]series
 
 // metrics adds one memory event for each resource that reports how much it uses and how
@@ -30,7 +29,7 @@ func (d *Decoded) metrics(all pmetric.Metrics) error {
 		r := readings{}
 		for _, scope := range from.ScopeMetrics().All() {
 			for _, m := range scope.Metrics().All() {
-				if wanted[m.Name()] {
+				if memoryMetrics[m.Name()] {
 					d.read(r, m)
 				}
 			}
@@ -42,7 +41,7 @@ func (d *Decoded) metrics(all pmetric.Metrics) error {
 		sender := originOf(from.Resource())
 		if err := d.add(telemetry.Event{
 			Kind: telemetry.KindMemory, App: sender.app, Session: sender.session(from.Resource().Attributes()), Release: sender.release,
-			Time: at(time), Memory: &memory,
+			Time: firstTime(time), Memory: &memory,
 		}); err != nil {
 			return err
 		}
@@ -50,8 +49,8 @@ func (d *Decoded) metrics(all pmetric.Metrics) error {
 	return nil
 }
 
-// read takes the current values of a metric: gauges, and sums that rise and fall. Deltas
-// of such a sum mean nothing without earlier ones.
+// read adds the current values of a metric to r: those of gauges, and of cumulative sums
+// that may fall. It ignores deltas, which mean nothing without the earlier ones.
 func (d *Decoded) read(r readings, m pmetric.Metric) {
 	var points pmetric.NumberDataPointSlice
 	switch m.Type() {
@@ -87,7 +86,7 @@ func (d *Decoded) read(r readings, m pmetric.Metric) {
 	}
 }
 
-// key is equal for equal attributes, and empty for none.
+// key returns a text that is equal for equal attributes, and empty for none.
 func key(attributes pcommon.Map) string {
 	if attributes.Len() == 0 {
 		return ""

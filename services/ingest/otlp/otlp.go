@@ -1,11 +1,10 @@
 // Package otlp decodes the export requests of OTLP/HTTP, in protobuf and in JSON: log
-// records become logs, spans with an HTTP status or an error become requests, recorded
-// exceptions become error logs, memory gauges become memory. Everything else is accepted
-// and becomes no event.
+// records become log events, spans with an HTTP status or an error become network events,
+// recorded exceptions become error logs, and memory gauges become memory events.
+// Everything else is accepted and ignored.
 //
-// Names of attributes and metrics are those of OpenTelemetry's semantic conventions, the
-// present and the former stable ones. Requests are checked before they are decoded: see
-// guard.
+// It knows the current and the former stable names of attributes and metrics in
+// OpenTelemetry's semantic conventions. guard.go bounds requests before they are decoded.
 package otlp
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Signal is what a request exports.
+// Signal is the kind of telemetry that a request exports.
 type Signal int
 
 // The signals, each with a path of its own.
@@ -31,7 +30,7 @@ const (
 	Metrics
 )
 
-// items names what a request of the signal holds, for refusals.
+// items names the items of a request in error messages.
 func (s Signal) items() string {
 	switch s {
 	case Logs:
@@ -43,7 +42,7 @@ func (s Signal) items() string {
 	}
 }
 
-// Encoding is that of a request, and of its answer.
+// Encoding is the encoding of a request and of its response.
 type Encoding int
 
 // The encodings of OTLP/HTTP.
@@ -63,10 +62,10 @@ func (e Encoding) String() string {
 type Decoded struct {
 	// Events are valid. Their Time is zero if the sender sent none.
 	Events []telemetry.Event
-	// Rejected counts the log records, spans and data points that are malformed. Those
-	// that merely become no event are not counted.
+	// Rejected counts the malformed log records, spans and data points. Ignored ones are
+	// not counted.
 	Rejected int
-	// Reason is what is wrong with the first that was rejected.
+	// Reason says what is wrong with the first rejected one.
 	Reason string
 }
 
@@ -129,7 +128,7 @@ func unmarshal(r request, enc Encoding, data []byte) error {
 		read = r.UnmarshalJSON
 	}
 	if err := read(data); err != nil {
-		// The JSON decoder goes on after a mistake.
+		// The JSON decoder lists all errors; the first is enough.
 		text, _, _ := strings.Cut(err.Error(), " of ...|")
 		return malformed(enc, errors.New(text))
 	}

@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 		{"empty", "", otlp.JSON, "must be an object"},
 		{"a list", "[]", otlp.JSON, "must be an object"},
 		{"broken off", `{"resourceLogs":[`, otlp.JSON, "not an OTLP export request in JSON"},
-		{"more behind", `{} {}`, otlp.JSON, "something stands behind the object"},
+		{"more behind", `{} {}`, otlp.JSON, "more data follows the object"},
 		{"a text for a list", `{"resourceLogs":"x"}`, otlp.JSON, "not an OTLP export request in JSON"},
 		{"a trace id that is none", `{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"traceId":"zz"}]}]}]}`, otlp.JSON, "not an OTLP export request in JSON"},
 		{"JSON for protobuf", `{"resourceLogs":[]}`, otlp.Protobuf, "not an OTLP export request in protobuf"},

@@ -14,7 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// maxStatus is the highest status that an event may have.
+// maxStatus is the highest HTTP status that an event may have.
 const maxStatus = 999
 
 func (d *Decoded) traces(all ptrace.Traces) error {
@@ -31,8 +31,8 @@ func (d *Decoded) traces(all ptrace.Traces) error {
 	return nil
 }
 
-// span adds a request for a span that had an HTTP status or failed, and an error log for
-// every exception.
+// span adds a network event for a span that has an HTTP status or failed, and an error log
+// for every exception.
 func (d *Decoded) span(sender origin, s ptrace.Span) error {
 	call := callOf(s)
 	status, ok := call.status()
@@ -42,8 +42,8 @@ func (d *Decoded) span(sender origin, s ptrace.Span) error {
 	}
 	failed := s.Status().Code() == ptrace.StatusCodeError
 	base := telemetry.Event{App: sender.app, Session: sender.session(s.Attributes()), Release: sender.release}
-	// The exception of an HTTP client that got no answer is why the request failed, and
-	// becomes part of the request.
+	// The exception of an HTTP client that got no answer is the reason why its request
+	// failed: it becomes part of the network event.
 	unanswered := failed && call.http && !call.answered && s.Kind() == ptrace.SpanKindClient
 	var last exception
 	for _, e := range s.Events().All() {
@@ -55,16 +55,16 @@ func (d *Decoded) span(sender origin, s ptrace.Span) error {
 		if unanswered {
 			continue
 		}
-		if err := d.add(logOf(base, call, last, at(e.Timestamp(), s.EndTimestamp()))); err != nil {
+		if err := d.add(exceptionLog(base, call, last, firstTime(e.Timestamp(), s.EndTimestamp()))); err != nil {
 			return err
 		}
 	}
-	// The exception of a function within an app is an event already.
+	// The error log already reports the failure of a function within an app.
 	reported := last.recorded && !call.http && isInternal(s.Kind())
 	if !call.answered && (!failed || reported) {
 		return nil
 	}
-	base.Kind, base.Time = telemetry.KindNetwork, at(s.EndTimestamp(), s.StartTimestamp())
+	base.Kind, base.Time = telemetry.KindNetwork, firstTime(s.EndTimestamp(), s.StartTimestamp())
 	base.Network = &telemetry.Network{
 		Method: call.method, URL: call.url, Status: status,
 		DurationMS: duration(s), Error: failure(s, last, status),
@@ -74,8 +74,8 @@ func (d *Decoded) span(sender origin, s ptrace.Span) error {
 	return d.add(base)
 }
 
-func logOf(base telemetry.Event, c call, x exception, at time.Time) telemetry.Event {
-	base.Kind, base.Time, base.URL = telemetry.KindLog, at, c.page
+func exceptionLog(base telemetry.Event, c call, x exception, t time.Time) telemetry.Event {
+	base.Kind, base.Time, base.URL = telemetry.KindLog, t, c.page
 	base.Log = &telemetry.Log{Level: telemetry.LevelError, Message: cmp.Or(x.String(), "exception"), Stack: x.stack, Fingerprint: telemetry.NewFingerprint(x.fingerprint)}
 	return base
 }
@@ -85,6 +85,7 @@ func isInternal(kind ptrace.SpanKind) bool {
 	return kind == ptrace.SpanKindInternal || kind == ptrace.SpanKindUnspecified
 }
 
+// duration returns the duration of a span in milliseconds, or 0 if it is unknown.
 func duration(s ptrace.Span) float64 {
 	start, end := s.StartTimestamp(), s.EndTimestamp()
 	if start == 0 || end < start {
@@ -93,8 +94,8 @@ func duration(s ptrace.Span) float64 {
 	return float64(end-start) / 1e6
 }
 
-// failure is why a span failed: its message, else its exception, else the class of the
-// error. A span that succeeded may have a message too.
+// failure returns why a span failed: its message, else its exception, else the class of the
+// error. The message counts for a span that succeeded, too.
 func failure(s ptrace.Span, exc exception, status int) string {
 	if message := s.Status().Message(); message != "" || s.Status().Code() != ptrace.StatusCodeError {
 		return message
@@ -108,8 +109,8 @@ func failure(s ptrace.Span, exc exception, status int) string {
 	return ""
 }
 
-// headers are the attributes that stand for headers. A header that was sent several times
-// is a list.
+// headers returns the HTTP headers among the attributes. The values of a header that was
+// sent several times are joined.
 func headers(attributes pcommon.Map, prefix string) map[string]string {
 	var found map[string]string
 	for name, value := range attributes.All() {
@@ -136,18 +137,18 @@ func joined(v pcommon.Value) string {
 	return strings.Join(lines, ", ")
 }
 
-// call is the request of a span, as an event describes it.
+// call is the request that a span describes.
 type call struct {
 	method, url string
-	// page is the URL of an HTTP request.
+	// page is url if it is that of an HTTP request and short enough to be in several events.
 	page string
-	// http: it is an HTTP request. answered: it has a status.
+	// http is set for an HTTP request, answered for one with a status.
 	http, answered bool
 	statusName     string
 	statusValue    pcommon.Value
 }
 
-// The attributes of HTTP, by their present and their former names.
+// Names of the attributes of HTTP: first the current name, then the former one.
 var (
 	httpMethod = []string{"http.request.method", "http.method"}
 	httpStatus = []string{"http.response.status_code", "http.status_code"}
@@ -168,7 +169,7 @@ func callOf(s ptrace.Span) call {
 	c.http = c.answered || c.method != "" || text(a, fullURL...) != ""
 	if c.http {
 		c.url = address(a)
-		c.page = shared(c.url)
+		c.page = dropIfLong(c.url)
 	} else {
 		c.method, c.url = protocol(s.Kind(), a), operation(a)
 	}
@@ -184,7 +185,7 @@ func callOf(s ptrace.Span) call {
 	return c
 }
 
-// status is the HTTP status, 0 if there is none, and not ok if it is invalid.
+// status returns the HTTP status, or 0 if there is none. It is not ok if it is invalid.
 func (c call) status() (code int, ok bool) {
 	if !c.answered {
 		return 0, true
@@ -206,7 +207,8 @@ func (c call) status() (code int, ok bool) {
 	return int(n), n >= 0 && n <= maxStatus
 }
 
-// protocol stands for the method of a call that is not HTTP.
+// protocol returns the name of the system or the kind of the span. It takes the place of
+// the method in a call that is not HTTP.
 func protocol(kind ptrace.SpanKind, a pcommon.Map) string {
 	if system := text(a, "rpc.system", "rpc.system.name", "db.system", "db.system.name", "messaging.system"); system != "" {
 		return strings.ToUpper(system)
@@ -225,8 +227,8 @@ func protocol(kind ptrace.SpanKind, a pcommon.Map) string {
 	}
 }
 
-// operation is the path of a remote procedure, as in gRPC. Newer senders put all of it
-// into rpc.method.
+// operation returns the path of a remote procedure, as gRPC has it. Newer senders put all
+// of it into rpc.method.
 func operation(a pcommon.Map) string {
 	service, method := text(a, "rpc.service"), text(a, "rpc.method")
 	switch {

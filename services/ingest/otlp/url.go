@@ -7,11 +7,11 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 )
 
-// fullURL is the whole URL, which clients send.
+// fullURL are the names of the attribute with the whole URL, which clients send.
 var fullURL = []string{"url.full", "http.url"}
 
-// address is the URL of an HTTP request, as far as it is known: servers send it in pieces,
-// and some only the route.
+// address returns the URL of an HTTP request, as far as it is known: servers send it in
+// parts, and some only the route.
 func address(a pcommon.Map) string {
 	if whole := text(a, fullURL...); whole != "" {
 		return whole
@@ -27,13 +27,13 @@ func address(a pcommon.Map) string {
 	switch {
 	case path == "":
 		return text(a, "http.route")
-	case !strings.HasPrefix(path, "/"): // http.target may be whole, or *
+	case !strings.HasPrefix(path, "/"): // http.target may be a whole URL, or *
 		return path
 	}
 	return base(a) + path
 }
 
-// base is scheme://host:port, or empty if the host is unknown.
+// base returns scheme://host:port, or "" if the host is unknown.
 func base(a pcommon.Map) string {
 	scheme := text(a, "url.scheme", "http.scheme")
 	if scheme == "" {
@@ -42,13 +42,13 @@ func base(a pcommon.Map) string {
 	if host := text(a, "server.address", "net.host.name"); host != "" {
 		return scheme + "://" + withPort(scheme, host, text(a, "server.port", "net.host.port"))
 	}
-	if host := text(a, "http.host"); host != "" { // has the port in it
+	if host := text(a, "http.host"); host != "" { // includes the port
 		return scheme + "://" + host
 	}
 	return ""
 }
 
-// withPort adds a port, unless it is the default.
+// withPort returns host:port, without the port if it is the scheme's default.
 func withPort(scheme, host, port string) string {
 	bare := strings.Trim(host, "[]")
 	if port == "" || port == "0" || scheme == "http" && port == "80" || scheme == "https" && port == "443" {

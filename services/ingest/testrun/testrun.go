@@ -1,5 +1,5 @@
-// Package testrun is the outcome of a run of tests: how many cases passed, failed and so
-// on, and which failed and why. Readers of test reports of every format make it.
+// Package testrun has the outcome of a test run, which the decoders of all test reports
+// return: how many cases passed, failed or were skipped, and which failed and why.
 package testrun
 
 import (
@@ -14,12 +14,12 @@ import (
 const (
 	// MaxFailures is how many failures an Outcome describes. The others are counted.
 	MaxFailures = 1000
-	// maxMessage is the longest message, in characters: twice what ingest keeps, which
-	// masks before it cuts.
+	// maxMessage is the longest message, in characters. Ingest keeps half of it: it masks
+	// secrets before it cuts.
 	maxMessage = 16 << 10
 	// maxName is the longest name, in characters; ingest keeps half of it.
 	maxName = 2 << 10
-	// MaxDuration is the longest duration that counts.
+	// MaxDuration is the longest duration of a run; a longer one is cut to it.
 	MaxDuration = 10_000_000 * time.Second
 )
 
@@ -31,12 +31,13 @@ type Outcome struct {
 	Duration time.Duration
 }
 
-// Fail adds a failure's description, where there is room for it.
+// Fail adds the description of a failure, unless there are MaxFailures of them already. It
+// does not count the failure.
 func (o *Outcome) Fail(name, message string) {
 	if len(o.Failures) == MaxFailures {
 		return
 	}
-	// Cut returns a part of the text, which may be that of a whole report.
+	// A clone does not keep the whole report in memory, which the text may be a part of.
 	o.Failures = append(o.Failures, ci.Failure{
 		Name:    strings.Clone(sanitize.Cut(name, maxName)),
 		Message: strings.Clone(sanitize.Cut(message, maxMessage)),
@@ -53,11 +54,11 @@ func (o *Outcome) Add(other Outcome) {
 	o.Failures = append(o.Failures, other.Failures[:min(len(other.Failures), MaxFailures-len(o.Failures))]...)
 }
 
-// Tests is how many cases there were.
+// Tests returns the number of cases.
 func (o *Outcome) Tests() int { return o.Passed + o.Failed + o.Errors + o.Skipped }
 
-// Status is that of a CI result: failure if a case failed, else error if a case could not
-// run.
+// Status returns the status as a CI result: failure if a case failed, else error if a case
+// could not run, else success.
 func (o *Outcome) Status() string {
 	switch {
 	case o.Failed > 0:
@@ -69,7 +70,7 @@ func (o *Outcome) Status() string {
 	}
 }
 
-// Summary is a text such as: 12 tests passed, 2 failed, 1 error, 3 skipped.
+// Summary returns a text such as "12 tests passed, 2 failed, 1 error, 3 skipped".
 func (o *Outcome) Summary() string {
 	var parts []string
 	part := func(n int, one, many string) {
@@ -101,7 +102,7 @@ func plural(n int) string {
 	return "tests"
 }
 
-// Result is the outcome as a CI result, without a source.
+// Result returns the outcome as a CI result, without a source.
 func (o *Outcome) Result() ci.Result {
 	return ci.Result{
 		Status: o.Status(), Summary: o.Summary(), Failures: o.Failures,

@@ -75,7 +75,7 @@ func TestCI(t *testing.T) {
 		"a name like a pattern": {CI: CI{JUnit: []string{at("[c].xml")}}, posted: "success: 2 tests passed (0)"},
 		"flags win":             {CI: CI{JUnit: []string{at("b.xml")}, Status: "error", Summary: "mine", Failure: []string{"lint=no"}}, posted: "error: mine (2)", reason: ": lint: no"},
 		"a run of go test":      {CI: CI{GoTest: true, ExitCode: true}, stdin: goRun, posted: "failure: 1 test failed (1)", fails: "the result is failure: 1 test failed", log: "    x_test.go:3: no\n"},
-		"go test did not start": {CI: CI{GoTest: true}, posted: "error: 1 error (1)", reason: ": go test: no event of go test -json came: it did not start, or ran without -json"},
+		"go test did not start": {CI: CI{GoTest: true}, posted: "error: 1 error (1)", reason: ": go test: there was no event of go test -json: it did not start, or ran without -json"},
 		"nothing at all":        {fails: "give --status=S, --junit=FILE or --gotest", misused: true},
 		"both":                  {CI: CI{JUnit: []string{at("a.xml")}, GoTest: true}, fails: "--junit and --gotest", misused: true},
 		"files without --junit": {CI: CI{Status: "success", Files: []string{"x"}}, fails: "unexpected argument x", misused: true},
