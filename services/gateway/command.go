@@ -1,10 +1,9 @@
-// Package gateway has the commands that put alerts in front of a coding agent: the MCP
-// server on stdin and stdout, or on HTTP for several clients, and its health check.
+// Package gateway has the command that serves alerts to coding agents over MCP, on stdin
+// and stdout for one client or on HTTP for several, and its health check.
 //
-// The packages below have what is served: mcpserver (the protocol, the tools),
-// delivery (inbox, notifier and silences of one client), inbox, notifier, silences,
-// history, kubernetes, hook (answers to the hooks of coding agents) and notify (where an
-// agent's own messages go).
+// The packages below do the work: mcpserver (the protocol and the tools), delivery (inbox,
+// notifier and silences of one client), inbox, notifier, silences, history, kubernetes,
+// hook (answers to the hooks of coding agents) and notify (an agent's messages to its user).
 package gateway
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-// HTTPFlag is where several clients are served, if they are.
+// HTTPFlag is the address of the HTTP listener, or empty.
 type HTTPFlag struct {
 	HTTP string `name:"http" help:"Address of an HTTP listener for several clients, such as 127.0.0.1:7460. Default: one client on stdin and stdout." env:"TOCSIN_GATEWAY_HTTP" placeholder:"ADDR"`
 }
@@ -35,7 +34,7 @@ type Command struct {
 	Protocol mcpserver.Protocol `help:"MCP versions. compatible: up to 2025-11-25, which allow notification messages. latest: 2026-07-28 too, for clients that want it." enum:"compatible,latest" default:"compatible" env:"TOCSIN_PROTOCOL"`
 
 	Token          string   `help:"With --http: token that every request needs as Authorization: Bearer. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
-	AllowedHosts   []string `name:"allowed-host" help:"With --http: host that requests may name beside loopback. Repeatable." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
+	AllowedHosts   []string `name:"allowed-host" help:"With --http: host that requests may name in addition to loopback. Repeatable." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 	AllowedOrigins []string `name:"allowed-origin" help:"With --http: origin whose pages may be clients. Repeatable." env:"TOCSIN_ALLOWED_ORIGINS" placeholder:"ORIGIN"`
 
 	service.ProxyFlags
@@ -68,7 +67,7 @@ func (c *Command) Run(ctx context.Context, env service.Env) error {
 	return withNotices(ctx, notices, func() error { return c.serve(ctx, env, notices) })
 }
 
-// withNotices delivers notices while f runs, and a moment longer.
+// withNotices delivers notices while f runs. Those sent by then are still delivered.
 func withNotices(ctx context.Context, notices *notify.Dispatcher, f func() error) error {
 	abort, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
@@ -92,7 +91,7 @@ func (c *Command) serve(ctx context.Context, env service.Env, notices *notify.Di
 	if c.HTTP != "" {
 		return mcpserver.ServeHTTP(ctx, cfg, mcpserver.HTTPConfig{
 			Addr: c.HTTP, Token: c.Token, AllowedHosts: c.AllowedHosts, AllowedOrigins: c.AllowedOrigins, Proxy: c.Proxy(),
-			Ready: func(url string) { _, _ = fmt.Fprintf(env.Stdout, "gateway  %s\n", url) }, // a closed stdout is no reason to end
+			Ready: func(url string) { _, _ = fmt.Fprintf(env.Stdout, "gateway  %s\n", url) }, // a closed stdout does not end the server
 		})
 	}
 	// A client that has closed our stdout is noticed by the failing write.

@@ -3,7 +3,7 @@
 // characters (package sanitize).
 //
 // Ingest masks and sanitizes what it accepts. This package does it again on the way
-// out, because a message on the bus may come from another version, or from somebody else.
+// out, because a message on the bus may come from another version or another program.
 package display
 
 import (

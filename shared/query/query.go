@@ -99,12 +99,12 @@ type Part struct {
 	Unanswered []int `json:"unanswered,omitempty"`
 }
 
-// Incomplete returns in words what the reply lacks, or nothing.
+// Incomplete describes what the reply lacks, or is empty.
 func (p Part) Incomplete() string {
 	if len(p.Unanswered) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("no detector answers for %d of the parts into which telemetry is split by app: what is known of their apps is missing here; ask again in 5 s", len(p.Unanswered))
+	return fmt.Sprintf("no detector answers for %d partitions of telemetry: their apps are missing here; ask again in 5 s", len(p.Unanswered))
 }
 
 // StatusReply lists the apps with telemetry, and the state of the detector.

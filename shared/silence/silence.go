@@ -1,17 +1,17 @@
 // Package silence decides which alerts are suppressed: those that match a silence, and
 // repetitions of those that were acknowledged. It also stores both lists on the bus.
 //
-// [Set.Suppresses] decides, from the alert and the time alone; [Silences] and [Acks] hold
-// the rules for changing the lists. [Store] changes them on the bus by compare-and-set.
-// Who was delivered which alert is not known here.
+// [Set.Suppresses] decides, from the alert and the time alone; [Silences] and [Acks] have
+// the rules for changing the lists. [Store] changes them on the bus by compare-and-set. The
+// package does not know which reader received which alert.
 //
-// A silence suppresses alerts that are raised while it is active. Those raised before stay
-// pending: their readers have not seen them, so nobody can have meant to drop them. An
-// ended silence is kept as long as the bus keeps alerts, so that every reader agrees about
-// an alert that was raised while it was active.
+// A silence suppresses alerts that are raised while it is active. Alerts raised before stay
+// pending, because the person who silences them has not seen them. An ended silence is kept
+// as long as the bus keeps alerts, so that every reader agrees about an alert that was
+// raised while it was active.
 //
-// An acknowledgement is of an alert that somebody has seen, so it suppresses that one as
-// well, and older ones with its key.
+// An acknowledgement is for an alert that was seen, so it suppresses that one as well, and
+// older ones with its key.
 package silence
 
 import (
@@ -60,8 +60,8 @@ func (s Silence) normalize() Silence {
 	return s
 }
 
-// valid reports whether the silence matches something in particular and can be ended. One
-// that matched every alert would hide what nobody asked to hide.
+// valid reports whether the silence has an id to end it by, and matches something in
+// particular: one that matched every alert would hide far too much.
 func (s Silence) valid() bool {
 	return s.ID != "" && cmp.Or(s.DedupKey, string(s.Category), s.App) != "" &&
 		len(s.DedupKey) <= MaxKey && len(s.App) <= MaxApp && !s.Created.IsZero() && !s.Until.IsZero()

@@ -31,7 +31,7 @@ var (
 	ErrNoAlert = errors.New("no alert of the last 7 days has that id")
 	// ErrEnded is returned when an alert can't be acknowledged: it is resolved, or was
 	// raised again with a higher severity.
-	ErrEnded = errors.New("not to be acknowledged any more")
+	ErrEnded = errors.New("the alert has ended and can't be acknowledged")
 	// ErrTruncated is returned for a dedup key that was truncated where it was shown.
 	ErrTruncated = errors.New(`dedup_key is truncated (it ends with "` + ellipsis + `") and would match nothing: use the whole key`)
 )
@@ -51,7 +51,7 @@ type Matcher struct {
 func (m Matcher) Validate() error {
 	switch {
 	case cmp.Or(m.DedupKey, string(m.Category), m.App) == "":
-		return errors.New("silence must have one of dedup_key, category, app, or several, which all must match then")
+		return errors.New("silence must have one of dedup_key, category, app; alerts must match all that it has")
 	case len(m.App) > MaxApp:
 		return fmt.Errorf("app must be a text of at most %d bytes", MaxApp)
 	case len(m.DedupKey) > MaxKey:

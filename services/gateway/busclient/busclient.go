@@ -1,8 +1,8 @@
-// Package busclient keeps one client of the gateway connected to the bus, and words
-// what is wrong with the bus for that client.
+// Package busclient keeps one client of the gateway connected to the bus. It also has the
+// [Lifetime] that everything serving one client shares.
 //
-// A bus that is unreachable never ends a gateway: calls fail with [ErrUnreachable], and
-// sessions are opened again until the context ends.
+// An unreachable bus never ends a gateway: calls fail with [ErrUnreachable], and a closed
+// session is opened again until the context ends.
 package busclient
 
 import (
@@ -20,22 +20,23 @@ import (
 )
 
 const (
-	// GatewayName is how gateways name their sessions: the bus counts them by it.
+	// GatewayName is the name of gateways' sessions, by which the bus counts them.
 	GatewayName = "tocsin gateway"
-	// RequestTimeout bounds what one tool call asks of the bus and the detector.
+	// RequestTimeout bounds the requests of one tool call to the bus and the detector.
 	RequestTimeout = 3 * time.Second
 	// RetryPause is the pause between two attempts to do something on the bus.
 	RetryPause = 200 * time.Millisecond
 )
 
-// The errors that a client of the gateway reads when the bus or the detector is missing.
+// The errors that a client of the gateway reads when the bus or the detector does not
+// answer.
 var (
 	ErrUnreachable = errors.New("the bus is unreachable: alerts raised meanwhile are delivered when it is back; run tocsin doctor to see why")
 	ErrNoAnswer    = errors.New("the bus does not answer: alerts raised meanwhile are delivered when it does; run tocsin doctor to see why")
 	ErrNoDetector  = errors.New("the detector does not answer: run tocsin doctor to see why")
 )
 
-// Client has a session on the bus, which is opened again whenever it was closed.
+// Client has a session on the bus and opens it again when it is closed.
 type Client struct {
 	link     *bus.Link
 	external bool
@@ -50,7 +51,7 @@ func New(cfg bus.Config, log *slog.Logger) *Client {
 	}
 }
 
-// External reports whether the bus is a NATS server that others run.
+// External reports whether the bus is an external NATS server.
 func (c *Client) External() bool { return c.external }
 
 // Session returns the session, or [ErrUnreachable].
@@ -86,8 +87,8 @@ func (c *Client) Follow(ctx context.Context, cfg bus.FollowConfig, handle func(b
 	_ = c.link.Follow(ctx, cfg, func(m bus.Message) error { handle(m); return nil })
 }
 
-// Explain returns [ErrUnreachable] or [ErrNoAnswer] where that is why a request with ctx
-// failed, and err itself otherwise.
+// Explain returns [ErrUnreachable] or [ErrNoAnswer] if that is why a request with ctx
+// failed, and err otherwise.
 func (c *Client) Explain(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -122,8 +123,8 @@ func Ask[T any](ctx context.Context, c *Client, subject string, request any) (re
 	return reply, nil
 }
 
-// State returns what a stream holds. Its error wraps jetstream.ErrStreamNotFound where
-// there is no such stream.
+// State returns the state of a stream. The error wraps jetstream.ErrStreamNotFound if there
+// is no such stream.
 func (c *Client) State(ctx context.Context, stream string) (bus.State, error) {
 	session, err := c.Session()
 	if err != nil {
@@ -144,8 +145,7 @@ func (c *Client) State(ctx context.Context, stream string) (bus.State, error) {
 	return state, nil
 }
 
-// Range reads what a stream holds, as [bus.Session.Range] does, until handle returns
-// false.
+// Range reads a stream as [bus.Session.Range] does, until handle returns false.
 func (c *Client) Range(ctx context.Context, r bus.Range, handle func(bus.Message) (more bool)) error {
 	if r.First > r.Last {
 		return nil
@@ -162,8 +162,8 @@ func (c *Client) Range(ctx context.Context, r bus.Range, handle func(bus.Message
 	})
 }
 
-// Retry calls try until it succeeds. Its error is that of ctx or of the session, when one
-// of them ends first.
+// Retry calls try until it succeeds. If ctx or the session ends first, it returns that
+// error. doing names the attempt in the log.
 func Retry(ctx context.Context, session *bus.Session, timeout time.Duration, log *slog.Logger, doing string, try func(context.Context) error) error {
 	return session.Await(ctx, bus.AwaitConfig{
 		Timeout: timeout, Pause: RetryPause, Permanent: func(error) bool { return false },

@@ -12,15 +12,15 @@ import (
 const (
 	// probeName names a session that serves no client: a bus that ends when no gateway
 	// is connected does not count it.
-	probeName = "tocsin outlook"
+	probeName = "tocsin probe"
 	// probeValid is how long an answer is reused, so that frequent readiness checks
 	// cost the bus nothing; probeTimeout bounds one check.
 	probeValid   = time.Second
 	probeTimeout = 2 * time.Second
 )
 
-// Probe checks whether a new client would reach the bus. Each client has a session of
-// its own; the probe's is there before them.
+// Probe checks whether a new client would reach the bus. It has a session of its own,
+// because clients open theirs only when they connect.
 type Probe struct {
 	link *bus.Link
 

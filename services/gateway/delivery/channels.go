@@ -61,8 +61,8 @@ func (caps Capabilities) Default() []Channel {
 	return channels
 }
 
-// errOnlyEvents is returned where none of the chosen channels can be used.
-var errOnlyEvents = errors.New("via must be events: the protocol 2026-07-28 forbids unsolicited messages, and message and channel send such")
+// errOnlyEvents is returned if none of the chosen channels can be used.
+var errOnlyEvents = errors.New("via must be events: the protocol 2026-07-28 forbids unsolicited messages, which message and channel send")
 
 // Choose returns the channels to use. With none chosen these are the default ones.
 func (caps Capabilities) Choose(chosen []Channel) ([]Channel, error) {

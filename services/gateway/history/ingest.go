@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// ingestTimeout bounds how long an ingest may take to report its health. One that
-	// waits for a bus that does not answer takes longer: its health is unknown then.
+	// ingestTimeout bounds the wait for the health of an ingest. It takes longer if the
+	// ingest itself waits for the bus; its health is unknown then.
 	ingestTimeout = 300 * time.Millisecond
-	// nextIngestTimeout is how long the reply of another ingest of an external bus is
-	// awaited. How many there are is unknown.
+	// nextIngestTimeout bounds the wait for the reply of another ingest, on an external
+	// bus: the number of ingests there is unknown.
 	nextIngestTimeout = 25 * time.Millisecond
 	// maxOrigins is how many refused origins a status names.
 	maxOrigins = 10
@@ -24,7 +24,7 @@ const (
 // IngestHealth reports whether ingest accepts events now.
 type IngestHealth struct {
 	OK bool `json:"ok"`
-	// Reason is why not.
+	// Reason is why it does not.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -39,10 +39,10 @@ type RefusedOrigins struct {
 
 // Ingest is what the ingests of the bus report together.
 type Ingest struct {
-	// Health is nil where it is unknown: without the bus, and of an ingest that is of
-	// an older version or too slow.
+	// Health is nil if it is unknown: the bus is unreachable, or the ingest is too slow or
+	// of an older version.
 	Health *IngestHealth
-	// Refused is nil where no page of another site was refused.
+	// Refused is nil if no page of another site was refused.
 	Refused *RefusedOrigins
 }
 
@@ -68,7 +68,7 @@ func (r *Reader) ingest(ctx context.Context) Ingest {
 		r.log.Debug("cannot ask ingest for its health", "error", err)
 		return Ingest{}
 	case !answered:
-		return Ingest{Health: &IngestHealth{Reason: "no ingest answers: nothing is accepted"}}
+		return Ingest{Health: &IngestHealth{Reason: "no ingest service answers: events are not accepted"}}
 	case len(all) == 0:
 		return Ingest{}
 	}
@@ -82,7 +82,7 @@ func (r *Reader) ingest(ctx context.Context) Ingest {
 		}
 	}
 	if len(all) > 1 && refusing > 0 {
-		reason = fmt.Sprintf("%d of %d ingests refuse events: %s", refusing, len(all), reason)
+		reason = fmt.Sprintf("%d of %d ingest services refuse events: %s", refusing, len(all), reason)
 	}
 	return Ingest{Health: &IngestHealth{OK: refusing == 0, Reason: reason}, Refused: r.refusedOrigins(all)}
 }

@@ -1,11 +1,10 @@
-// Package kubernetes holds what a gateway decides about Kubernetes messages: which
-// filters a subscription may have and which messages pass them ([Filter]), how many
-// subscriptions are allowed ([Quota]), which clusters are watched ([Watchers]), the
-// notifications that a subscriber receives ([Notification]), and which stored
-// messages a history query returns ([History]). These types are pure: they know no bus, no
-// MCP session and no clock.
+// Package kubernetes has the gateway's decisions about Kubernetes messages: which filters
+// a subscription may have and which messages pass them ([Filter]), how many subscriptions
+// are allowed ([Quota]), which clusters are watched ([Watchers]), the notifications that a
+// subscriber receives ([Notification]), and which stored messages a history query returns
+// ([History]). These types are pure: they know no bus, no MCP session and no clock.
 //
-// [Subscriptions] follow the bus with them, and write the notifications of one client.
+// [Subscriptions] uses them to follow the bus and to write the notifications of one client.
 package kubernetes
 
 import (
@@ -97,7 +96,7 @@ func NewFilter(cluster string, mode Mode, wanted Filters, shown namespaces.Set) 
 		}
 	}
 	if f.filters.empty() {
-		return Filter{}, errors.New("a subscription must not select everything: namespaces must name at least one, or give one of labelSelector, involvedKind, involvedName, involvedNamespace, type and reason")
+		return Filter{}, errors.New("a subscription must not select everything: set at least one of namespaces, labelSelector, involvedKind, involvedName, involvedNamespace, type, reason")
 	}
 	return f, nil
 }

@@ -105,8 +105,8 @@ func TestNewFilterRefuses(t *testing.T) {
 		shown   namespaces.Set
 		want    string
 	}{
-		"no filter":                            {kubernetes.Events, F{}, namespaces.Set{}, "namespaces must name at least one"},
-		"faults without a filter":              {kubernetes.Faults, F{}, namespaces.Set{}, "namespaces must name at least one"},
+		"no filter":                            {kubernetes.Events, F{}, namespaces.Set{}, "set at least one of namespaces"},
+		"faults without a filter":              {kubernetes.Faults, F{}, namespaces.Set{}, "set at least one of namespaces"},
 		"a mode":                               {"all", F{Type: "Normal"}, namespaces.Set{}, "mode must be one of events, faults"},
 		"a namespace":                          {kubernetes.Events, F{Namespaces: []string{"Shop"}}, namespaces.Set{}, "namespaces must be a list"},
 		"any namespace":                        {kubernetes.Events, F{Namespaces: []string{"*"}}, namespaces.Set{}, "namespaces must be a list"},

@@ -8,7 +8,7 @@ import (
 )
 
 // maxLimit is the largest limit of subscriptions that can be set: each is a consumer on
-// the bus, with up to aheadMessages under way.
+// the bus, with up to maxPrefetched messages in memory.
 const maxLimit = 10_000
 
 // Flags are a gateway's settings for Kubernetes.

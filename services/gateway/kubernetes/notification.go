@@ -104,23 +104,23 @@ func (m Mode) Level() alert.Severity {
 	return alert.Info
 }
 
-// DegradedNotification returns the notification that a subscription receives nothing for now, with the
+// DegradedNotification reports that a subscription receives nothing for now, with the
 // reason.
 func (f Filter) DegradedNotification(id, reason string) Notification {
 	return Notification{alert.Error, loggerErrors, errorData{id, sanitize.Visible(f.cluster), reason, true}}
 }
 
-// RecoveredNotification returns the notification that a subscription receives everything again. Events
-// from the interruption follow if the cluster still has them. It has the mode's level, so
-// that every client that accepts the mode's notifications accepts this one.
+// RecoveredNotification reports that a subscription receives everything again. Events from
+// the interruption follow if the cluster still has them. It has the mode's level, so that
+// every client that accepts the mode's notifications accepts this one.
 func (f Filter) RecoveredNotification(id string) Notification {
 	return Notification{f.mode.Level(), loggerErrors, errorData{id, sanitize.Visible(f.cluster), "", false}}
 }
 
-// DroppedNotification returns the notification that the bus dropped up to maxLost messages before they
+// DroppedNotification reports that the bus dropped up to maxDropped messages before they
 // were delivered.
 func (f Filter) DroppedNotification(id string, maxDropped uint64, degraded bool) Notification {
-	text := fmt.Sprintf("the client read too slowly, and the bus dropped up to %d messages of its clusters: some of them may have been for this subscription", maxDropped)
+	text := fmt.Sprintf("the client read too slowly, and the bus dropped up to %d messages: some may have been for this subscription", maxDropped)
 	return Notification{alert.Error, loggerErrors, errorData{id, sanitize.Visible(f.cluster), text, degraded}}
 }
 

@@ -23,7 +23,7 @@ import (
 // The errors of Subscribe if there is nothing to subscribe to.
 var (
 	// ErrNoCluster is returned when no cluster is watched.
-	ErrNoCluster = errors.New("no Kubernetes cluster is watched: start tocsin kubewatch, where a kubeconfig is or in the cluster")
+	ErrNoCluster = errors.New("no Kubernetes cluster is watched: start tocsin kubewatch in the cluster, or on a machine with a kubeconfig")
 	// ErrNoStream is returned by a bus of an older version.
 	ErrNoStream = errors.New("this bus has no stream for Kubernetes yet: restart tocsin up, or run tocsin provision on an external bus")
 )

@@ -9,8 +9,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// FollowWatches keeps track of which clusters are watched, by the records of their
-// kubewatches, until ctx ends.
+// FollowWatches follows the records of kubewatches until ctx ends, to know the clusters
+// that are watched.
 func (s *Subscriptions) FollowWatches(ctx context.Context, c *bus.Session) error {
 	clusters := map[string]string{} // by the subject of the record
 	cfg := bus.FollowConfig{Stream: bus.StreamKubewatch, Logger: s.log, Started: func(pending uint64) {
@@ -29,7 +29,7 @@ func (s *Subscriptions) FollowWatches(ctx context.Context, c *bus.Session) error
 
 func (s *Subscriptions) readWatch(m bus.Message, clusters map[string]string) {
 	if m.Deleted() {
-		// It was released in order: another kubewatch takes over, or none.
+		// A kubewatch released it; another one may take over.
 		s.mu.Lock()
 		s.watchers.Remove(clusters[m.Subject])
 		s.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 type filterArgs struct {
 	Events          []string       `json:"events" enum:"filter" default:"all" bounds:"shown" jsonschema:"Which alerts"`
 	SeverityMin     alert.Severity `json:"severity_min" enum:"severity" default:"warning" jsonschema:"Only this severity and above"`
-	URLFilter       string         `json:"url_filter" max:"2048" default:"" bounds:"shown" jsonschema:"Only alerts with this in their URL (plain substring); alerts that are not about a URL, such as ci, pass"`
+	URLFilter       string         `json:"url_filter" max:"2048" default:"" bounds:"shown" jsonschema:"Only alerts with this in their URL (plain substring); alerts not about a URL, such as ci, pass"`
 	App             string         `json:"app" max:"2048" default:"" bounds:"shown" jsonschema:"Only this app"`
 	ThrottleSeconds int            `json:"throttle_seconds" min:"1" max:"60" default:"5" jsonschema:"For push: alerts that come within this time are kept and sent together, repetitions merged"`
 }

@@ -44,7 +44,7 @@ type limitData struct {
 
 // unknownEvent refuses an unknown event type.
 func unknownEvent() error {
-	return refusal(codeNotFound, "there is no such event: events/list names the events", kindData{"event"})
+	return refusal(codeNotFound, "there is no such event: events/list has the names", kindData{"event"})
 }
 
 // unsupportedDelivery refuses a delivery mode.

@@ -96,7 +96,7 @@ func (e *extension) poll(ctx context.Context, _ *mcp.ServerSession, p *subscript
 func (e *extension) check(p *subscription) (filter, error) {
 	switch {
 	case p == nil:
-		return filter{}, invalidParams("name must be that of an event: events/list names the events")
+		return filter{}, invalidParams("name must be the name of an event: events/list has the names")
 	case p.Name != EventName:
 		return filter{}, unknownEvent()
 	case p.MaxAgeMs != nil && (*p.MaxAgeMs < 0 || *p.MaxAgeMs > maxAge):

@@ -137,15 +137,15 @@ func TestRefusals(t *testing.T) {
 		code                       int64
 	}{
 		{methodList, `{"cursor":"next"}`, "cursor must be", ``, -32602},
-		{methodPoll, `{"name":"alert.lowered"}`, "events/list names", `{"kind":"event"}`, -32023},
-		{methodStream, `{"name":"alert.lowered"}`, "events/list names", `{"kind":"event"}`, -32023},
+		{methodPoll, `{"name":"alert.lowered"}`, "events/list has the names", `{"kind":"event"}`, -32023},
+		{methodStream, `{"name":"alert.lowered"}`, "events/list has the names", `{"kind":"event"}`, -32023},
 		{methodPoll, `{"name":"alert.raised","cursor":5}`, "", ``, -32602},
 		{methodPoll, `{"name":"alert.raised","maxEvents":0}`, "maxEvents must be at least 1", ``, -32602},
 		{methodPoll, `{"name":"alert.raised","maxAgeMs":-1}`, "maxAgeMs must be between 0 and", ``, -32602},
 		{methodPoll, `{"name":"alert.raised","arguments":{"severity_min":"high"}}`, "arguments.severity_min must be one of", ``, -32602},
 		{methodStream, `{"name":"alert.raised","arguments":{"colour":"red"}}`, "unknown argument colour", ``, -32602},
 		{methodSubscribe, `{"name":"alert.raised","delivery":{"mode":"webhook","url":"https://x.example"}}`, "not delivered by webhook", `{"feature":"deliveryMode","value":"webhook"}`, -32026},
-		{methodSubscribe, `{"name":"alert.lowered"}`, "events/list names", `{"kind":"event"}`, -32023},
+		{methodSubscribe, `{"name":"alert.lowered"}`, "events/list has the names", `{"kind":"event"}`, -32023},
 		{methodUnsubscribe, `{"name":"alert.raised"}`, "no such subscription", `{"kind":"subscription"}`, -32023},
 	} {
 		var e *jsonrpc.Error

@@ -182,8 +182,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// errClientLimit is why another client would be refused.
-var errClientLimit = errors.New("as many clients are connected as can be: end one of their sessions")
+// errClientLimit refuses another client.
+var errClientLimit = fmt.Errorf("%d clients are connected, which is the most: end one of their sessions", maxClients)
 
 // ready returns why a new client would not be served, or nil.
 func (h *httpServer) ready(r *http.Request) error {

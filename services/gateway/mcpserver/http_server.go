@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"context"
 	"crypto/rand"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -120,7 +119,7 @@ func (h *httpServer) serveSession(to *response, r *http.Request, body []byte) er
 	id := r.Header.Get(headerSession)
 	if id == "" && r.Method == http.MethodPost {
 		if method := methodOf(body); method != "" && method != "initialize" && r.Header.Get(headerProtocol) < version20260728 {
-			return httpserve.Refuse(http.StatusBadRequest, "there is no session: send initialize first, and the "+headerSession+" of its answer with every request after")
+			return httpserve.Refuse(http.StatusBadRequest, "there is no session: send initialize first, then the "+headerSession+" of its answer with every request")
 		}
 		return h.serveNew(to, r)
 	}
@@ -159,7 +158,7 @@ func (h *httpServer) serveSession(to *response, r *http.Request, body []byte) er
 func (h *httpServer) serveNew(to *response, r *http.Request) error {
 	if h.full() {
 		h.metrics.refused.Inc()
-		return httpserve.Refuse(http.StatusServiceUnavailable, fmt.Sprintf("%d clients are connected already: end one of their sessions", maxClients))
+		return httpserve.Refuse(http.StatusServiceUnavailable, errClientLimit.Error())
 	}
 	id, name := rand.Text(), inboxName(r)
 	var c *httpClient
@@ -204,7 +203,7 @@ func (h *httpServer) serveSessionless(to *response, r *http.Request, body []byte
 	c := h.acquireClient(name, key)
 	if c == nil {
 		h.metrics.refused.Inc()
-		return httpserve.Refuse(http.StatusServiceUnavailable, fmt.Sprintf("%d clients are connected already", maxClients))
+		return httpserve.Refuse(http.StatusServiceUnavailable, errClientLimit.Error())
 	}
 	defer h.releaseClient(c)
 	h.sessionless.ServeHTTP(to, withHTTPClient(r, c))

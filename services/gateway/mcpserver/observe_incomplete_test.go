@@ -35,7 +35,7 @@ func TestObserveReportsMissingParts(t *testing.T) {
 	}
 	c := r.dial(t, "")
 	c.initialize(t, "2025-11-25")
-	const why = `"no detector answers for 2 of the parts into which telemetry is split by app: what is known of their apps is missing here; ask again in 5 s"`
+	const why = `"no detector answers for 2 partitions of telemetry: their apps are missing here; ask again in 5 s"`
 	for what, want := range map[string]string{
 		"errors": `{"what":"errors","errors":[],"incomplete":` + why + `}`,
 		"noise":  `{"what":"noise","noise":[],"hidden_total":7,"incomplete":` + strings.TrimSuffix(why, `"`) + `; the detector has more rules than it can list: name an app"}`,

@@ -35,7 +35,7 @@ func TestIngestIsInStatusAndHealth(t *testing.T) {
 			}
 		}
 	}
-	reports(`"intake":{"ok":false,"reason":"no ingest answers`)
+	reports(`"intake":{"ok":false,"reason":"no ingest service answers`)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var serving sync.WaitGroup

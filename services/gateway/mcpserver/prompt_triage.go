@@ -14,7 +14,7 @@ import (
 // addTriage adds the prompt that turns the pending alerts into a work order. It delivers
 // none of them: they are pending until an observe.
 func (s *server) addTriage(m *mcp.Server) {
-	const description = "A work order for the pending alerts: what belongs together, most severe first, what to look at, how to verify, when to acknowledge."
+	const description = "A work order for the pending alerts, most severe first: which belong together, what to check, how to verify a fix, when to acknowledge."
 	m.AddPrompt(&mcp.Prompt{Name: "triage", Title: "Triage pending alerts", Description: description},
 		func(ctx context.Context, _ *mcp.GetPromptRequest) (*mcp.GetPromptResult, error) {
 			ctx, cancel := s.life.Call(ctx)

@@ -45,7 +45,7 @@ func handshakeVersions() []string {
 }
 
 // errTooManyClients refuses another client.
-var errTooManyClients = &jsonrpc.Error{Code: codeBusy, Message: "too many clients are connected already: end one of their sessions"}
+var errTooManyClients = &jsonrpc.Error{Code: codeBusy, Message: errClientLimit.Error()}
 
 // batches reports whether the negotiated protocol has batches.
 func (s *server) batches() bool {

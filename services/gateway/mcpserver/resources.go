@@ -25,7 +25,7 @@ func (s *server) addResources(m *mcp.Server) {
 	}, s.readResource)
 	m.AddResourceTemplate(&mcp.ResourceTemplate{
 		URITemplate: alertURIPrefix + "{id}", Name: "alert", Title: "One alert", MIMEType: mime,
-		Description: "One alert by its id, and what became of it: revised, repeated, resolved.",
+		Description: "One alert by its id, with its later history: revisions, repetitions, resolution.",
 	}, s.readResource)
 }
 

@@ -187,8 +187,17 @@ func TestTriage(t *testing.T) {
 		t.Fatalf("%v: %s", err, m.raw)
 	}
 	text := p.Messages[0].Content.Text
-	if len(text) > 16<<10 || strings.Count(text, "```") != 2 || strings.Contains(text, "\x1b") || !strings.Contains(text, "pending alerts more did not fit") {
-		t.Errorf("%d bytes: %s", len(text), text)
+	if len(text) > 16<<10 {
+		t.Errorf("the prompt has %d bytes, want at most %d", len(text), 16<<10)
+	}
+	if n := strings.Count(text, "```"); n != 2 {
+		t.Errorf("the prompt has %d fences, want 2: %s", n, text)
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Errorf("the prompt has a control character, want it visible: %q", text)
+	}
+	if want := "more pending alerts did not fit"; !strings.Contains(text, want) {
+		t.Errorf("the prompt lacks %q: %s", want, text)
 	}
 	c.pending(t, 50)
 }

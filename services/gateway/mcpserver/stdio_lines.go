@@ -101,7 +101,7 @@ func (l *lineReader) check(line []byte) *jsonrpc.Error {
 		return nil
 	}
 	if !l.batches() {
-		return invalid("batches are no part of the protocol since 2025-06-18")
+		return invalid("the protocol has no batches since 2025-06-18")
 	}
 	var batch []json.RawMessage
 	if err := json.Unmarshal(line, &batch); err != nil || len(batch) == 0 {

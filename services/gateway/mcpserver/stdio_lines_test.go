@@ -37,7 +37,7 @@ func TestLineReader(t *testing.T) {
 		{"an empty object", "{}\n", "", `"id":null,"error":{"code":-32600,`},
 		{"without a version", `{"id":77,"method":"ping"}` + "\n", "", `"id":77,"error":{"code":-32600,`},
 		{"an invalid id", `{"jsonrpc":"2.0","id":true,"method":"ping"}` + "\n", "", `"id":null,"error":{"code":-32600,`},
-		{"a batch", "[" + ping + "]\n", "", `"id":null,"error":{"code":-32600,"message":"invalid request: batches are no part of the protocol since 2025-06-18"`},
+		{"a batch", "[" + ping + "]\n", "", `"id":null,"error":{"code":-32600,"message":"invalid request: the protocol has no batches since 2025-06-18"`},
 		{"too long", `{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", maxMessage) + `"}` + "\n" + ping + "\n", ping + "\n", `"id":null,"error":{"code":-32600,"message":"invalid request: a message must be at most 4194304 bytes"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

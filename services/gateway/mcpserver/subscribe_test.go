@@ -95,7 +95,7 @@ func TestSubscribeRefuses(t *testing.T) {
 		`{"type":"Warning"}`:                                "cluster must be one that is watched: dev, prod/eu",
 		`{"cluster":"stage","type":"Warning"}`:              "cluster must be one that is watched: dev, prod/eu",
 		`{"cluster":"prod_eu","type":"Warning"}`:            "cluster must be one that is watched: dev, prod/eu",
-		`{"cluster":"dev"}`:                                 "namespaces must name at least one",
+		`{"cluster":"dev"}`:                                 "set at least one of namespaces",
 		`{"cluster":"dev","mode":"all"}`:                    "mode must be one of events, faults",
 		`{"cluster":"dev","type":"Bad"}`:                    "type must be one of Normal, Warning",
 		`{"cluster":"dev","namespaces":"shop"}`:             "namespaces must be a list",

@@ -19,7 +19,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// action is what configure does.
+// action is the action of configure.
 type action string
 
 const (
@@ -40,7 +40,7 @@ func actions() []action {
 	}
 }
 
-// streamingAction is what is done with notifications.
+// streamingAction is the action on notifications.
 type streamingAction string
 
 const (
@@ -53,13 +53,13 @@ func streamingActions() []streamingAction {
 	return []streamingAction{streamingEnable, streamingDisable, streamingStatus}
 }
 
-// streamingArgs say which alerts become notifications.
+// streamingArgs select the alerts that become notifications.
 type streamingArgs struct {
 	Events          []string           `json:"events" enum:"filter" default:"all" jsonschema:"Which alerts"`
 	ThrottleSeconds int                `json:"throttle_seconds" min:"1" max:"60" default:"5" jsonschema:"At most one notification in this time"`
-	URLFilter       string             `json:"url_filter" max:"2048" default:"" jsonschema:"Only alerts with this in their URL (plain substring); alerts that are not about a URL, such as ci, pass"`
+	URLFilter       string             `json:"url_filter" max:"2048" default:"" jsonschema:"Only alerts with this in their URL (plain substring); alerts not about a URL, such as ci, pass"`
 	SeverityMin     alert.Severity     `json:"severity_min" enum:"severity" default:"warning"`
-	Via             []delivery.Channel `json:"via" enum:"channel" jsonschema:"Delivery channels; default: all that this client takes"`
+	Via             []delivery.Channel `json:"via" enum:"channel" jsonschema:"Delivery channels; default: all that this client supports"`
 }
 
 func (a streamingArgs) config() notifier.Config {
@@ -152,7 +152,7 @@ func (s *server) streaming(ctx context.Context, action streamingAction, args str
 	return encoded(reply, err)
 }
 
-// channelsReply names the delivery channels, where they aren't messages alone.
+// channelsReply names the delivery channels, unless message is the only one.
 type channelsReply struct {
 	Via  []delivery.Channel `json:"via,omitzero"`
 	Note string             `json:"note,omitempty"`
@@ -164,7 +164,7 @@ func describeChannels(state *delivery.State, p peer, chosen bool) channelsReply 
 	}
 	via := state.Channels
 	if via == nil {
-		via = []delivery.Channel{} // [] on the wire: none works by itself
+		via = []delivery.Channel{} // [] on the wire: the client has to choose one
 	}
 	return channelsReply{via, p.note(via)}
 }
@@ -209,18 +209,18 @@ func (s *server) clear(ctx context.Context) (answer, error) {
 // healthReply is the health of the gateway and what it depends on.
 type healthReply struct {
 	Bus history.BusHealth `json:"bus"`
-	// Ingest is null where ingest's health is unknown.
+	// Ingest is null if ingest's health is unknown.
 	Ingest   *history.IngestHealth `json:"intake"`
 	Detector *query.DetectorStatus `json:"detector"`
 	// Error is why the detector's part is missing.
 	Error     string         `json:"error,omitempty"`
 	Inbox     inboxHealth    `json:"inbox"`
 	Streaming streamingReply `json:"streaming"`
-	// NotificationsLost were not read by the client in time.
+	// NotificationsLost counts those that the client did not read in time.
 	NotificationsLost uint64 `json:"notifications_lost"`
-	// Kubernetes is there where a kubewatch is or was.
+	// Kubernetes is nil if no kubewatch was ever seen.
 	Kubernetes *kubernetes.Health `json:"kubernetes,omitempty"`
-	// Notices are the outlets for messages to the user, where any is set.
+	// Notices has the sinks for messages to the user, if any is configured.
 	Notices []notify.Health `json:"notices,omitempty"`
 	Version string          `json:"version"`
 	Client  string          `json:"client"`
@@ -228,8 +228,8 @@ type healthReply struct {
 
 type inboxHealth struct {
 	Pending int `json:"pending"`
-	// Received counts alerts since the gateway started, Evicted those that a full inbox
-	// had no room for.
+	// Received counts alerts since the gateway started, Evicted those that were dropped
+	// because the inbox was full.
 	Received uint64 `json:"received"`
 	Evicted  uint64 `json:"evicted"`
 	// Silenced counts those that a silence or an acknowledgement suppressed.

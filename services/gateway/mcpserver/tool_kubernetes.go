@@ -12,7 +12,7 @@ import (
 
 // subscribeArgs are the arguments of events_subscribe.
 type subscribeArgs struct {
-	Cluster           string          `json:"cluster" max:"253" jsonschema:"Default: the only one that is watched"`
+	Cluster           string          `json:"cluster" max:"253" jsonschema:"Default: the only watched cluster"`
 	Mode              kubernetes.Mode `json:"mode" enum:"mode" default:"events"`
 	Namespaces        []string        `json:"namespaces" max:"100" elements:"names of namespaces" jsonschema:"Only these; _cluster stands for objects without one, such as nodes"`
 	LabelSelector     string          `json:"labelSelector" max:"1024" jsonschema:"Labels of the involved object, as in kubectl"`
@@ -23,7 +23,7 @@ type subscribeArgs struct {
 	Reason            string          `json:"reason" max:"128" jsonschema:"Prefix of the reason"`
 }
 
-// subscribe starts a subscription with what comes from now on.
+// subscribe starts a subscription with the messages from now on.
 func (s *server) subscribe(ctx context.Context, args subscribeArgs, c call) (answer, error) {
 	s.alerts.WaitForPast(ctx)
 	s.awaitKubewatch(ctx)
@@ -39,17 +39,17 @@ func (s *server) subscribe(ctx context.Context, args subscribeArgs, c call) (ans
 	}{made, degraded != "", s.subscribeNote(args.Mode, degraded)}, err)
 }
 
-// subscribeNote returns what keeps notifications from coming, or "".
+// subscribeNote returns why no notifications will come, or "".
 func (s *server) subscribeNote(mode kubernetes.Mode, degraded string) string {
 	var notes []string
 	if !s.peer().Unsolicited {
-		notes = append(notes, "The protocol "+version20260728+" forbids unsolicited messages, so nothing of this subscription can be delivered to this client; observe has the alerts about faults.")
+		notes = append(notes, "The protocol "+version20260728+" forbids unsolicited messages, so this client gets no notifications of this subscription; observe has the alerts about faults.")
 	}
 	if mode.Level().Rank() < int(s.minRank.Load()) {
-		notes = append(notes, fmt.Sprintf("This client has set its logging level above %s, at which mode %s delivers, so nothing of it comes: set logging/setLevel to %s or below.", mode.Level(), mode, mode.Level()))
+		notes = append(notes, fmt.Sprintf("Mode %s delivers at level %s, and this client's logging level is higher, so it gets no notifications: set logging/setLevel to %s or below.", mode, mode.Level(), mode.Level()))
 	}
 	if degraded != "" {
-		notes = append(notes, "Nothing comes from this cluster for now: "+degraded+".")
+		notes = append(notes, "This cluster sends nothing for now: "+degraded+".")
 	}
 	return strings.Join(notes, " ")
 }
@@ -62,11 +62,11 @@ type unsubscribeArgs struct {
 // unsubscribe ends a subscription of this session.
 func (s *server) unsubscribe(ctx context.Context, args unsubscribeArgs, _ call) (answer, error) {
 	if args.SubscriptionID == "" {
-		return nil, errors.New("subscriptionId must be the id of a subscription of this session: " + toolListSubscriptions + " has them")
+		return nil, errors.New("subscriptionId must be the id of a subscription of this session: " + toolListSubscriptions + " lists them")
 	}
 	found, err := s.kubernetes.Unsubscribe(ctx, args.SubscriptionID)
 	if !found && err == nil {
-		return nil, fmt.Errorf("subscriptionId %s is not found among the subscriptions of this session: %s has them", sanitize.Cut(args.SubscriptionID, 64), toolListSubscriptions)
+		return nil, fmt.Errorf("subscriptionId %s is not found among the subscriptions of this session: %s lists them", sanitize.Cut(args.SubscriptionID, 64), toolListSubscriptions)
 	}
 	return encoded(struct {
 		Cancelled bool `json:"cancelled"`

@@ -20,10 +20,10 @@ type observeArgs struct {
 	SinceSeconds int            `json:"since_seconds" min:"1" max:"604800" default:"600" jsonschema:"How far back"`
 	Limit        int            `json:"limit" min:"1" max:"200" default:"50"`
 	WaitSeconds  int            `json:"wait_seconds" min:"0" max:"50" default:"0" jsonschema:"Hold the call until an alert is pending, at most this long"`
-	Before       string         `json:"before" max:"2048" jsonschema:"Continue a list: the truncated.before of an answer to the same what"`
+	Before       string         `json:"before" max:"2048" jsonschema:"Continue a list: truncated.before of an earlier answer for the same what"`
 }
 
-// query returns what observe is to read.
+// query returns the query of history for the arguments.
 func (a observeArgs) query(now time.Time) (q history.Query, err error) {
 	q = history.Query{What: a.What, App: a.App, URL: a.URL, MinRank: a.SeverityMin.Rank(), Limit: a.Limit}
 	if a.What == history.Errors {
@@ -37,9 +37,9 @@ func (a observeArgs) query(now time.Time) (q history.Query, err error) {
 	return q.Since(time.Duration(a.SinceSeconds)*time.Second, now), nil
 }
 
-// observe answers with what was asked for, and delivers the pending alerts. An error of
-// the bus or the detector stands in the first block: alerts that are here already are
-// delivered all the same.
+// observe answers the query and delivers the pending alerts. An error of the bus or the
+// detector is in the first block: alerts that are in the inbox already are delivered all
+// the same.
 func (s *server) observe(ctx context.Context, args observeArgs, c call) (answer, error) {
 	if _, err := args.query(time.Now()); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (s *server) observe(ctx context.Context, args observeArgs, c call) (answer,
 	}
 }
 
-// readAndTake makes the first block, and takes the pending alerts.
+// readAndTake answers the query and takes the pending alerts.
 func (s *server) readAndTake(ctx context.Context, args observeArgs, gone func() bool) (answer, error) {
 	first, err := s.firstBlock(ctx, args)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *server) readAndTake(ctx context.Context, args observeArgs, gone func() 
 	return answer{first, block}, nil
 }
 
-// firstBlock reads what was asked for.
+// firstBlock answers the query.
 func (s *server) firstBlock(ctx context.Context, args observeArgs) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
-// maxListedAcks is how many acknowledgements are listed. Past it the oldest are left
+// maxListedAcks is how many acknowledgements are listed. Beyond it the oldest are left
 // out, and the list is marked as truncated.
 const maxListedAcks = 100
 
@@ -26,7 +26,7 @@ type silenceArgs struct {
 	DedupKey  string         `json:"dedup_key" max:"1024" jsonschema:"For silence: only alerts with this dedup_key"`
 	Category  alert.Category `json:"category" enum:"category" jsonschema:"For silence: only this category"`
 	Minutes   int            `json:"minutes" min:"1" max:"10080" default:"60" jsonschema:"For silence: how long"`
-	Reason    string         `json:"reason" max:"2048" jsonschema:"For silence: why, for others"`
+	Reason    string         `json:"reason" max:"2048" jsonschema:"For silence: why; others see it"`
 	SilenceID string         `json:"silence_id" max:"2048" jsonschema:"For unsilence"`
 }
 
@@ -35,11 +35,11 @@ func (a silenceArgs) matcher(app string) silence.Matcher {
 	return silence.Matcher{DedupKey: a.DedupKey, Category: a.Category, App: app}
 }
 
-// check returns which argument an action lacks.
+// check returns an error that names the argument that an action lacks.
 func (a silenceArgs) check(action action, app string) error {
 	switch {
 	case (action == actionAck || action == actionUnack) && a.AlertID == "":
-		return errors.New("alert_id must be the id of an alert: each delivered alert has it")
+		return errors.New("alert_id must be the id of an alert: every delivered alert has one")
 	case action == actionSilence:
 		return a.matcher(app).Validate()
 	case action == actionUnsilence && a.SilenceID == "":
@@ -61,27 +61,27 @@ func (s *server) changeSilences(ctx context.Context, action action, app string, 
 	if err != nil {
 		return nil, err
 	}
-	keeper := silence.NewStore(session, s.mask, s.log)
+	store := silence.NewStore(session, s.mask, s.log)
 	switch action {
 	case actionAck:
-		return s.ack(ctx, keeper, args.AlertID)
+		return s.ack(ctx, store, args.AlertID)
 	case actionUnack:
-		return s.unack(ctx, keeper, args.AlertID)
+		return s.unack(ctx, store, args.AlertID)
 	case actionSilence:
-		return s.silence(ctx, keeper, app, args)
+		return s.silence(ctx, store, app, args)
 	case actionUnsilence:
-		return s.unsilence(ctx, keeper, args.SilenceID)
+		return s.unsilence(ctx, store, args.SilenceID)
 	default:
 		return s.listSilences(ctx, session)
 	}
 }
 
-func (s *server) ack(ctx context.Context, keeper silence.Store, id string) (answer, error) {
-	a, err := s.alertByID(ctx, keeper, id)
+func (s *server) ack(ctx context.Context, store silence.Store, id string) (answer, error) {
+	a, err := s.alertByID(ctx, store, id)
 	if err != nil {
 		return nil, s.bus.Explain(ctx, err)
 	}
-	k, d, err := keeper.Ack(ctx, a, s.alerts.Inbox())
+	k, d, err := store.Ack(ctx, a, s.alerts.Inbox())
 	return encoded(struct {
 		Status   string    `json:"status"`
 		AlertID  string    `json:"alert_id"`
@@ -90,9 +90,10 @@ func (s *server) ack(ctx context.Context, keeper silence.Store, id string) (answ
 	}{"acknowledged", k.AlertID, k.DedupKey, k.Until}, s.apply(ctx, d, err))
 }
 
-// alertByID finds an alert by its id: among the pending ones, or in history. A pending
-// one is as severe as its worst repetition, and they are acknowledged with it.
-func (s *server) alertByID(ctx context.Context, keeper silence.Store, id string) (a alert.Alert, err error) {
+// alertByID finds an alert by its id, first among the pending ones, then in history. A
+// pending alert has the severity of its most severe repetition, so acknowledging it
+// acknowledges them all.
+func (s *server) alertByID(ctx context.Context, store silence.Store, id string) (a alert.Alert, err error) {
 	var pending bool
 	err = s.alerts.Do(func(state *delivery.State, _ time.Time) { a, pending = state.Inbox.Find(id) })
 	switch {
@@ -104,7 +105,7 @@ func (s *server) alertByID(ctx context.Context, keeper silence.Store, id string)
 		a.ID = id
 		return a, nil
 	}
-	a, err = keeper.Alert(ctx, id)
+	a, err = store.Alert(ctx, id)
 	if errors.Is(err, silence.ErrNoAlert) || !s.history.Shows(a) {
 		a = alert.Alert{}
 		err = errors.New(`alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`)
@@ -112,8 +113,8 @@ func (s *server) alertByID(ctx context.Context, keeper silence.Store, id string)
 	return a, err
 }
 
-func (s *server) unack(ctx context.Context, keeper silence.Store, id string) (answer, error) {
-	d, err := keeper.Unack(ctx, id)
+func (s *server) unack(ctx context.Context, store silence.Store, id string) (answer, error) {
+	d, err := store.Unack(ctx, id)
 	if errors.Is(err, silence.ErrUnknown) {
 		return nil, errors.New("alert_id must be that of an acknowledgement in force: silence_list shows them")
 	}
@@ -123,8 +124,8 @@ func (s *server) unack(ctx context.Context, keeper silence.Store, id string) (an
 	}{"unacknowledged", id}, s.apply(ctx, d, err))
 }
 
-func (s *server) silence(ctx context.Context, keeper silence.Store, app string, args silenceArgs) (answer, error) {
-	added, d, err := keeper.Silence(ctx, args.matcher(app), time.Duration(args.Minutes)*time.Minute, args.Reason, s.alerts.Inbox())
+func (s *server) silence(ctx context.Context, store silence.Store, app string, args silenceArgs) (answer, error) {
+	added, d, err := store.Silence(ctx, args.matcher(app), time.Duration(args.Minutes)*time.Minute, args.Reason, s.alerts.Inbox())
 	if errors.Is(err, silence.ErrTruncated) {
 		return nil, fmt.Errorf(`%w, observe {"what":"alerts"} shows it`, err)
 	}
@@ -134,8 +135,8 @@ func (s *server) silence(ctx context.Context, keeper silence.Store, app string, 
 	}{"silenced", added}, s.apply(ctx, d, err))
 }
 
-func (s *server) unsilence(ctx context.Context, keeper silence.Store, id string) (answer, error) {
-	d, err := keeper.Unsilence(ctx, id)
+func (s *server) unsilence(ctx context.Context, store silence.Store, id string) (answer, error) {
+	d, err := store.Unsilence(ctx, id)
 	if errors.Is(err, silence.ErrUnknown) {
 		return nil, errors.New("silence_id must be that of a silence in force: silence_list shows them")
 	}
@@ -145,7 +146,8 @@ func (s *server) unsilence(ctx context.Context, keeper silence.Store, id string)
 	}{"unsilenced", id}, s.apply(ctx, d, err))
 }
 
-// apply applies a change to this client before the answer is read, unless it failed.
+// apply applies a stored change to this client at once, so that the next call sees it. It
+// does nothing if the change failed with err.
 func (s *server) apply(ctx context.Context, d silence.Record, err error) error {
 	if err == nil {
 		err = s.alerts.Do(func(state *delivery.State, now time.Time) { state.Apply(now, d) })
@@ -165,8 +167,8 @@ type (
 	}
 )
 
-// listSilences shows what is in force, newest first. It fails when a part can't be read:
-// an incomplete list would be misread.
+// listSilences lists what is in force, newest first. It fails if a part can't be read,
+// because a reader would take an incomplete list for a complete one.
 func (s *server) listSilences(ctx context.Context, session *bus.Session) (answer, error) {
 	documents, err := silence.Records(ctx, session)
 	if err != nil {

@@ -407,7 +407,7 @@ func TestSilencesThatWereDeleted(t *testing.T) {
 func TestSilenceArguments(t *testing.T) {
 	c := newRig(t).open(t, "one")
 	for args, want := range map[string]string{
-		`{"action":"silence"}`:                                                 "silence must have one of dedup_key, category, app, or several, which all must match then",
+		`{"action":"silence"}`:                                                 "silence must have one of dedup_key, category, app; alerts must match all that it has",
 		`{"action":"silence","app":""}`:                                        "silence must have one of dedup_key",
 		`{"action":"silence","app":"web","minutes":0}`:                         "minutes must be between 1 and 10080",
 		`{"action":"silence","app":"web","minutes":10081}`:                     "minutes must be between 1 and 10080",
@@ -418,7 +418,7 @@ func TestSilenceArguments(t *testing.T) {
 		`{"action":"silence","dedup_key":"errors:we…"}`:                        `dedup_key is truncated (it ends with "…") and would match nothing: use the whole key, observe {"what":"alerts"} shows it`,
 		`{"action":"silence","app":"web","reason":7}`:                          "reason must be a text",
 		`{"action":"silence","app":"web","until":"later"}`:                     "unknown argument until",
-		`{"action":"ack"}`:                              "alert_id must be the id of an alert: each delivered alert has it",
+		`{"action":"ack"}`:                              "alert_id must be the id of an alert: every delivered alert has one",
 		`{"action":"ack","alert_id":"unknown"}`:         `alert_id must be the id of an alert of the last 7 days: observe {"what":"alerts","since_seconds":604800} shows them`,
 		`{"action":"unack","alert_id":"unknown"}`:       "alert_id must be that of an acknowledgement in force: silence_list shows them",
 		`{"action":"unsilence"}`:                        "silence_id must be the id of a silence: silence_list shows them",

@@ -24,7 +24,7 @@ const (
 	toolListSubscriptions = "events_list_subscriptions"
 )
 
-// kubernetesTools lists them.
+// kubernetesTools are the names of the tools for Kubernetes.
 var kubernetesTools = []string{toolSubscribe, toolUnsubscribe, toolListSubscriptions}
 
 // enums are the tables that both the schemas and the validation of arguments use.
@@ -55,8 +55,8 @@ func names[S ~string](values []S) []string {
 
 func newSchema[T any]() (*toolschema.Schema[T], error) { return toolschema.New[T](enums()) }
 
-// tools are all tools, those for Kubernetes last. The table is constant: an error in it
-// is one of the program.
+// tools returns all tools, those for Kubernetes last. The table is constant, so an error
+// in it is a programming error.
 var tools = sync.OnceValue(func() []tool {
 	var all []tool
 	add := func(t tool, err error) {
@@ -66,23 +66,24 @@ var tools = sync.OnceValue(func() []tool {
 		all = append(all, t)
 	}
 	add(newTool("observe",
-		"Show what happens in the watched apps, newest first, and deliver the alerts raised since your last call (in a second block, each once). An answer has at most 40 KB: truncated.left_out counts older entries, and before continues the list. "+
-			"what: status (default) shows whether an app is fine or sends nothing; alerts is the alert history; errors, logs, network, vitals, actions, security are events; ci the latest CI results; kubernetes the events of watched clusters, and faults with logs; noise the noise rules.",
+		"Show what happens in the watched apps, newest first, and deliver the alerts raised since your last call (in a second block, each once). "+
+			"what: status (default): whether each app is fine or sends nothing; alerts: the alert history; errors, logs, network, vitals, actions, security: events; ci: the latest CI results; kubernetes: events of watched clusters, and faults with logs; noise: the rules that hide noise. "+
+			"An answer has at most 40 KB: truncated.left_out counts older entries, before reads on.",
 		(*server).observe))
 	add(newTool("configure",
-		"Enable or disable alert notifications (action streaming); list or change noise rules (noise); empty the inbox of pending alerts (clear); ack: suppress repeats of one alert until it escalates, resolves or 24 h pass (unack undoes it); silence: suppress matching alerts for some minutes (silence_list, unsilence); show the health of Tocsin itself (health).",
+		"Enable or disable alert notifications (action streaming); list or change the rules that hide noise (noise); empty the inbox of pending alerts (clear); ack: suppress repeats of one alert until it escalates, resolves or 24 h pass (unack undoes it); silence: suppress matching alerts for some minutes (silence_list, unsilence); show the health of Tocsin itself (health).",
 		(*server).configure))
 	add(newTool("configure_streaming",
 		"Get alerts as notifications while you work: enable (replaces the whole configuration), disable, or status.",
 		(*server).configureStreaming))
 	add(newTool("notify",
-		"Show the user a message without ending your work: in their terminal, on their dashboard, and wherever else they set up.",
+		"Show the user a message while you go on working: in their terminal, on their dashboard, and wherever else they set up.",
 		(*server).notify))
 	add(newTool(toolSubscribe,
 		"Get the messages of a Kubernetes cluster as notifications while you work: mode events (each event) or faults (crashes, crash loops, image pulls, out of memory, nodes not ready, stalled deployments, failed jobs; the containers' logs follow under the same faultId). Needs a namespace or another filter.",
 		(*server).subscribe))
 	add(newTool(toolUnsubscribe,
-		"End a subscription of this session: nothing of it comes after the answer.",
+		"End a Kubernetes subscription of this session: none of its notifications follow.",
 		(*server).unsubscribe))
 	add(newTool(toolListSubscriptions,
 		"List the Kubernetes subscriptions of this session, what they delivered, and whether their clusters can be watched (degraded).",

@@ -1,9 +1,8 @@
-// Package notify delivers notices, the words that an agent sends to its user with the tool
-// notify, to where the user looks: the desktop, a file, a webhook, Slack.
+// Package notify delivers notices, the messages that an agent sends to its user with the
+// tool notify: to the desktop, a file, a webhook or Slack.
 //
 // [Dispatcher] decides which notices are delivered, by level and by a rate limit, and never
-// blocks the caller. The log line and the message on the bus are not its work: those get
-// every notice.
+// blocks the caller. The caller logs every notice and publishes it on the bus.
 package notify
 
 import (
@@ -55,7 +54,7 @@ func (l Level) Severity() alert.Severity {
 	}
 }
 
-// Notice is what an agent tells its user. Its JSON is the message on the bus.
+// Notice is a message of an agent to its user. Its JSON is the message on the bus.
 type Notice struct {
 	Message string `json:"message"`
 	Level   Level  `json:"level"`

@@ -16,7 +16,7 @@ import (
 // Settings configure the sinks, as flags of a command. The zero value has none. The log and
 // the bus get every notice anyway.
 type Settings struct {
-	Desktop bool   `name:"notify-desktop" help:"Show notices (what the agent tells you with its tool notify) as desktop notifications." env:"TOCSIN_NOTIFY_DESKTOP"`
+	Desktop bool   `name:"notify-desktop" help:"Show notices (messages that the agent sends with its tool notify) as desktop notifications." env:"TOCSIN_NOTIFY_DESKTOP"`
 	File    string `name:"notify-file" help:"Append notices to this file, one JSON object a line. It is rotated at 10 MiB; 5 old files are kept." env:"TOCSIN_NOTIFY_FILE" placeholder:"PATH"`
 	// Webhook may contain a secret, and so may Slack.
 	Webhook      string `name:"notify-webhook" help:"POST notices as JSON to this URL: https, or http on this machine." env:"TOCSIN_NOTIFY_WEBHOOK" placeholder:"URL"`
@@ -99,7 +99,7 @@ func checkURL(raw string) error {
 	if u.Scheme == "https" || u.Scheme == "http" && httpguard.Loopback(u.Hostname()) {
 		return nil
 	}
-	return errors.New("must be an https URL, or an http URL of this machine: over http, everybody on the way could read the notices")
+	return errors.New("must be an https URL, or an http URL of this machine: plain http would expose the notices on the network")
 }
 
 // checkSlack returns an error if an address is not an incoming webhook of Slack or of a

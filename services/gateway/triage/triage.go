@@ -1,9 +1,10 @@
 // Package triage turns pending alerts into a work order for an agent: which alerts belong
 // together, in which order to work on them, and for each kind of alert what to check, how
-// to verify the fix, and when to acknowledge. It is the prompt "triage".
+// to verify the fix, and when to acknowledge. It is the text of the MCP prompt "triage".
 //
-// It is pure: it decides how alerts are grouped, worded and bounded, and knows no inbox, no
-// MCP and no clock. Text from alerts appears only as JSON strings inside fenced blocks.
+// It is a package of its own because it is pure: it groups, words and bounds alerts, and
+// knows no inbox, no MCP and no clock. Text from alerts appears only as JSON strings inside
+// fenced blocks.
 package triage
 
 import (
@@ -107,15 +108,15 @@ func Order(alerts []alert.Alert) string {
 	}
 	b.WriteString("\n## At the end\n")
 	if omitted > 0 {
-		fmt.Fprintf(&b, "%s more did not fit here, the least severe and oldest ones. ", countNoun(omitted, "pending alert"))
+		fmt.Fprintf(&b, "%s did not fit here: the least severe and oldest. ", countNoun(omitted, "more pending alert"))
 	}
 	b.WriteString("Call observe: it delivers all pending alerts and shows those that came in the meantime. " +
 		`Acknowledge with configure {"action":"ack","alert_id":"<id>"}, only alerts that you have fixed and verified or that the user accepts. ` +
-		"Then tell the user in a few lines what was wrong, what you did and what is left.\n")
+		"Then report to the user in a few lines: what was wrong, what you did and what is left.\n")
 	return b.String()
 }
 
-// resolvedRank returns 1 for resolved alerts and resolutions, else 0.
+// resolvedRank returns 1 for a resolved alert or a resolution, and 0 otherwise.
 func resolvedRank(a alert.Alert) int {
 	if a.IsResolution() {
 		return 1

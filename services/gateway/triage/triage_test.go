@@ -143,7 +143,7 @@ func TestOrderIsBounded(t *testing.T) {
 		}
 		items, around := inBlocks(t, order)
 		left := 0
-		if m := regexp.MustCompile(`(\d+) pending alerts? more`).FindStringSubmatch(around); m != nil {
+		if m := regexp.MustCompile(`(\d+) more pending alerts?`).FindStringSubmatch(around); m != nil {
 			if _, err := fmt.Sscan(m[1], &left); err != nil {
 				t.Fatalf("%v", err)
 			}
