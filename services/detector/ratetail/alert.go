@@ -43,8 +43,8 @@ func (f Finding) Alert(app, signal string) alert.Alert {
 	return a
 }
 
-// Resolution returns the alert that ends the spike or drift of the alert with an id. Where
-// it has become the new level, as many errors come as before, and the alert says so.
+// Resolution returns the alert that ends a spike or drift, whose alert has an id. If the
+// errors stay as many, it closes that alert as a new level.
 func (f Finding) Resolution(app, signal, id string) alert.Alert {
 	a := f.base(app, signal)
 	a.Severity, a.Resolves = alert.Info, id

@@ -9,8 +9,8 @@ import (
 // current spike. Times are in seconds since 1970.
 type core struct {
 	usual level
-	// at is the current second, lastError that of the newest error, and since the last
-	// second before observation began.
+	// at is the current second, lastError the second of the newest error, and since the
+	// last second before counting began.
 	at, lastError, since int64
 	// from is the first second of the current spike or burst.
 	from  int64
@@ -83,8 +83,8 @@ func (c *core) countsBefore() (before [len(windows)]int64) {
 	return before
 }
 
-// findSpike reports whether the count of any window is a spike, with n errors in the current
-// second. If none is, neither is any count of up to limit errors in that second.
+// findSpike reports whether the count of any window is a spike, with n errors in the
+// current second. If none is, no count up to limit in that second is a spike either.
 func (c *core) findSpike(before *[len(windows)]int64, n int64, s *scales) (found Finding, limit int64, spike bool) {
 	weight := s.weight()
 	more, expected := clusterLeniency*math.Log(s.clusters()), c.expected()
@@ -93,12 +93,12 @@ func (c *core) findSpike(before *[len(windows)]int64, n int64, s *scales) (found
 	if c.at-c.since < youngFor {
 		sureness = math.Log(youngFactor)
 	}
-	of := len(windows)
+	tested := len(windows)
 	recent := s.waitingErrors(longWindow.length - slots)
-	if s.chosen > 0 && recent > 0 { // the rate wanders, and it has more than the last one
-		of++
+	if s.chosen > 0 && recent > 0 { // the rate wanders, and longWindow has more errors than the last window
+		tested++
 	}
-	for i := range of {
+	for i := range tested {
 		w, earlier := longWindow, before[last]+recent
 		if i <= last {
 			w, earlier = windows[i], before[i]
@@ -118,8 +118,8 @@ func (c *core) findSpike(before *[len(windows)]int64, n int64, s *scales) (found
 	return Finding{}, limit, false
 }
 
-// onset returns the second of the window in which the current spike began: from there on
-// the counts exceed both onsetRate and onsetTimes the usual rate most.
+// onset returns the second of the window in which the current spike began: the one from
+// which the counts most exceed onsetRate and onsetTimes the usual rate.
 func (c *core) onset() int64 {
 	level := max(onsetRate, onsetTimes*c.usual.rate())
 	most, from, sum := math.Inf(-1), c.at, 0.0
@@ -134,16 +134,16 @@ func (c *core) onset() int64 {
 
 const onsetRate, onsetTimes = 1, 3
 
-// slotClass is what a second that left the window counts as.
+// slotClass is how a second that left the window counts.
 type slotClass uint8
 
 const (
 	unknownSlot slotClass = iota // before since
 	usualSlot                    // learned as usual
-	episodeSlot                  // part of what continues
+	episodeSlot                  // part of the current spike or burst
 )
 
-// tick begins the next second. The one whose slot it takes leaves the window, with n
+// tick begins the next second. The second whose slot it takes leaves the window; it had n
 // errors.
 func (c *core) tick() (n int64, class slotClass) {
 	c.at++
@@ -160,10 +160,10 @@ func (c *core) tick() (n int64, class slotClass) {
 	}
 }
 
-// windowHasErrors reports whether the window has errors, so that each second counts.
+// windowHasErrors reports whether the window has errors. If not, seconds can be skipped.
 func (c *core) windowHasErrors() bool { return c.at < c.lastError+slots }
 
-// skip lets seconds pass with an empty window. audible is how many of them are not part of a
+// skip lets seconds pass with an empty window. audible is how many of them are before a
 // silence, and effective how many seconds all of them count as.
 func (c *core) skip(seconds int64) (audible int64, effective float64) {
 	if c.at == c.lastError+slots {
@@ -174,11 +174,10 @@ func (c *core) skip(seconds int64) (audible int64, effective float64) {
 	return audible, float64(audible) + float64(seconds-audible)/silenceSlowdown
 }
 
-// episodeOver reports whether the current spike is over: the count is at what is expected in 10
-// s, or one more. Half as many more would end it sooner, but where many errors are expected
-// that is a spike itself, and where some are, twice as many that stay fall below it each
-// minute by chance. A spike found in 2 s may not show in 10 s yet, so nothing is over
-// before 10 s have passed.
+// episodeOver reports whether the current spike is over: the count in 10 s is at most one
+// over the expected. A limit of 1.5 times the expected would end spikes sooner, but large
+// counts at that limit are spikes, and a rate that has doubled falls below it each minute
+// by chance. A spike found in 2 s may not show in 10 s yet, so no spike ends before 10 s.
 func (c *core) episodeOver() bool {
 	return c.at-c.from >= slots && float64(c.count()) <= c.expected()+1
 }

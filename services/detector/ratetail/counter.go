@@ -2,8 +2,7 @@ package ratetail
 
 import "time"
 
-// Counter counts the errors of one app and signal. Its zero value is not ready: New says
-// when counting begins.
+// Counter counts the errors of one app and signal. Its zero value is not ready: use [New].
 type Counter struct {
 	core
 	episode   episode
@@ -15,45 +14,44 @@ type Counter struct {
 	// wasRecurring reports whether the last incident was a burst that recurs.
 	wasRecurring bool
 
-	// ready, before and limit hold for the current second, once it has an error: the errors
-	// in each window before it, and how many may come in it before they are tested. They
-	// follow from the rest.
+	// ready, before and limit are a cache for the current second, once it has an error:
+	// before has the errors in each window before it, and a count over limit is tested.
 	ready  bool
 	before [len(windows)]int64
 	limit  int64
 }
 
-// episode is the current spike, or burst that was expected.
+// episode is the current spike or expected burst.
 type episode struct {
 	// peak is the most errors in 10 s since it began, and usual how many are expected
 	// without it.
 	peak  int64
 	usual float64
-	// most and longest bound a burst that was expected: errors in 10 s, and seconds. A
-	// larger one is a spike.
+	// most and longest bound an expected burst: errors in 10 s, and seconds. Past them it
+	// is a spike.
 	most, longest int64
 }
 
-// currentBlock is the block of 10 s that is gathered from the slots that leave the window.
+// currentBlock gathers a block of 10 s from the slots that leave the window.
 type currentBlock struct {
 	seconds, errors int64
-	// hasSpike reports whether a part of it belongs to a spike. usual are the levels at its
-	// beginning.
+	// hasSpike reports whether a part of the block belongs to a spike. usual has the levels
+	// at its beginning.
 	hasSpike bool
 	usual    [numScales]level
 }
 
-// New returns a counter of a stream that was not watched before now.
+// New returns a counter of a stream that was not observed before now.
 func New(now time.Time) *Counter { return &Counter{core: newCore(now)} }
 
-// Size is about how many bytes a Counter takes.
+// Size returns about how many bytes a Counter takes.
 func (c *Counter) Size() int { return counterSize }
 
 // counterSize is the size on 64 bits, which a test compares with the real one.
 const counterSize = 1888
 
-// Recurred returns how many bursts came by their schedules and were no larger than usual,
-// since New or a restart.
+// Recurred returns how many bursts came by a schedule and were no larger than usual, since
+// New or a restart.
 func (c *Counter) Recurred() uint64 { return c.recurring.recurred }
 
 // Add counts an error at now and returns what it finds: a Spike, a Recurring burst or a
@@ -95,9 +93,9 @@ func (c *Counter) Add(now time.Time, failing bool) (Finding, bool) {
 	return Finding{}, false
 }
 
-// Over lets time pass up to now and reports whether no incident is open, and how the last
-// one ended: SpikeOver, SpikeStayed or RecurringOver. moved reports whether the state has
-// changed.
+// Over lets time pass up to now and reports whether no incident is open. end is how the
+// last one ended: SpikeOver, SpikeStayed or RecurringOver. moved reports whether the state
+// has changed.
 func (c *Counter) Over(now time.Time) (end Finding, over, moved bool) {
 	moved = c.advanceTo(second(now))
 	end = Finding{Kind: SpikeOver, Count: c.count(), Expected: c.expected(), Seconds: slots}
@@ -124,8 +122,8 @@ func (c *Counter) driftFinding(kind Kind) Finding {
 	return Finding{Kind: kind, From: c.drift.from, To: c.scales.levels[0].rate(), Over: c.at - c.drift.calm}
 }
 
-// beginEpisode opens an episode: a spike with n errors in the last 10 s, or a burst that was
-// expected.
+// beginEpisode opens an episode with n errors in the last 10 s: a spike, or an expected
+// burst.
 func (c *Counter) beginEpisode(n int64, found Finding, failing bool) (Finding, bool) {
 	p := c.scales.expect(c.usual, slots)
 	c.state, c.from = spiking, c.onset()
@@ -146,8 +144,8 @@ func (c *Counter) beginEpisode(n int64, found Finding, failing bool) (Finding, b
 	return c.openRecurring(found)
 }
 
-// exceedsBounds reports whether a burst that was expected, with n errors in the last 10 s, exceeds
-// its bounds.
+// exceedsBounds reports whether an expected burst exceeds its bounds, with n errors in the
+// last 10 s.
 func (c *Counter) exceedsBounds(n int64, failing bool) bool {
 	return failing || n > c.episode.most || c.at-c.from > c.episode.longest
 }
@@ -254,8 +252,8 @@ func (c *Counter) endEpisode() {
 	c.state, c.episode = calm, episode{}
 }
 
-// skipSeconds lets seconds pass with an empty window. A silence shows neither how errors
-// cluster nor that they drift, but it ends an open drift in time.
+// skipSeconds lets seconds pass with an empty window. A silence teaches nothing about
+// clusters or drifts, but it ends an open drift in time.
 func (c *Counter) skipSeconds(seconds int64) {
 	before := c.scales.levels
 	audible, effective := c.skip(seconds)
@@ -267,7 +265,7 @@ func (c *Counter) skipSeconds(seconds int64) {
 	if left := block - c.block.seconds; audible < left {
 		c.block.seconds += audible
 	} else {
-		c.at -= seconds - left // as if each second of the block had been let pass
+		c.at -= seconds - left // the second in which the block ends
 		c.endBlock()
 		c.at += seconds - left
 		blocks := float64((audible - left) / block)

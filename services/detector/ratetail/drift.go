@@ -2,24 +2,24 @@ package ratetail
 
 import "math"
 
-// A drift is a rise that no window of 10 s shows. A one-sided CUSUM over blocks of 10 s
-// finds it: the sum of how much better a rate of driftRatio times the reference explains
-// the blocks than the reference does, never under 0. The reference is a level with a
-// half-life of an hour, so that it follows what rises and falls with the day. Neither has
-// spikes in it.
+// A drift is a rise that no window of 10 s shows. A one-sided CUSUM (cumulative sum) over
+// blocks of 10 s finds it: it sums how much better a rate of driftRatio times the reference
+// explains the blocks than the reference does, and is never under 0. The reference is a
+// level with a half-life of an hour, so it follows the rate over the day. Spikes are part
+// of neither.
 //
 // The sum grows only while the rate is over (ratio-1)/ln(ratio) times the reference: 1.64
-// for driftRatio. Behind a rate that rises and falls between 0.1/s and 0.5/s within a day,
-// the reference stays by a factor of 1.35 at most.
+// for driftRatio. A rate that rises and falls between 0.1/s and 0.5/s within a day is at
+// most 1.35 times the reference.
 const (
 	driftRatio = 2.5
-	// driftLimit is the sum from which on a drift is found. Chance takes it there once in
-	// e^20 times that it leaves 0, if the reference is exact.
+	// driftLimit is the sum from which on a drift is found. By chance the sum gets there
+	// once in e^20 times that it leaves 0, if the reference is exact.
 	driftLimit = 20
-	// driftFrom is the exposure from which on the reference is valid.
+	// driftFrom is the exposure from which on the reference is valid, in seconds.
 	driftFrom = 1800
-	// backRatio and backLimit are those of the sum that finds the end of a drift: it grows
-	// while the rate is under backRate times the reference.
+	// backRatio and backLimit are the ratio and the limit of a second sum, which finds the
+	// end of a drift: it grows while the rate is under backRate times the reference.
 	backRatio, backLimit = 1.6, 10
 	// driftNewLevel is how long a drift lasts until it is the new level, in seconds.
 	driftNewLevel = 3 * 3600
@@ -34,18 +34,19 @@ var (
 // drift finds errors that drift upwards.
 type drift struct {
 	reference level
-	// sum is the CUSUM, calm the last second in which it was 0, and risen what was counted
-	// since.
+	// sum is the CUSUM, calm the last second in which it was 0, and risen counts the errors
+	// and seconds since then.
 	sum   float64
 	calm  int64
 	risen struct{ errors, seconds float64 }
-	// open reports whether a drift is open, since a second and from a rate. backSum is
-	// the CUSUM of its end. unreported reports whether it has no finding yet, stayed whether
-	// the last one ended as the new level.
+	// open reports whether a drift is open, unreported whether it has no finding yet, and
+	// stayed whether the last drift ended as the new level.
 	open, unreported, stayed bool
-	since                    int64
-	from, backSum            float64
-	long                     longSpread
+	// since is the second in which the open drift was found, from the rate before it, and
+	// backSum the CUSUM of its end.
+	since         int64
+	from, backSum float64
+	long          longSpread
 }
 
 // longSpread is how much more the counts of some minutes vary from one to the next than
@@ -53,10 +54,11 @@ type drift struct {
 // reference for many blocks by chance; one that drifts changes little from one block to the
 // next.
 type longSpread struct {
-	// squares are those of the differences, each in units of its expectation, discounted.
+	// squares sums the squared differences between neighboring blocks, each in units of its
+	// expectation. blocks counts them. Both are discounted.
 	squares, blocks float64
-	// errors and seconds are those of the current block. before is the rate in the last
-	// one, if known.
+	// errors and seconds are those of the current block. before is the rate in the block
+	// before, if known.
 	errors, seconds, before float64
 	known                   bool
 }
@@ -64,9 +66,9 @@ type longSpread struct {
 const (
 	longBlock    = 300
 	longHalfLife = 12 * 3600
-	// longPrior is how many blocks of errors that come one by one are assumed before,
-	// longClip how many deviations one block counts as at most, and longDoubt how far over
-	// 1 the spread may be by chance.
+	// longPrior is the weight of the prior in blocks: errors that come one by one. longClip
+	// is how many deviations one block counts as at most, and longDoubt how far over 1 the
+	// spread may be by chance.
 	longPrior, longClip, longDoubt = 4, 4, 0.3
 	// longGain is how much more the counts of the next hours vary than those from one block
 	// to the next.
@@ -96,14 +98,15 @@ func (l *longSpread) add(n, seconds float64) {
 // forget drops the current block and the one before.
 func (l *longSpread) forget() { l.errors, l.seconds, l.before, l.known = 0, 0, 0, false }
 
-// upperReference returns the reference, a deviation higher than what it was learned from.
+// upperReference returns the rate of the reference, as if it had been learned from a count
+// that is a deviation higher.
 func (d *drift) upperReference() float64 {
 	n := d.reference.count + 1
 	return (n + math.Sqrt(n)) / (priorExposure + d.reference.exposure)
 }
 
-// addBlocks takes in a number of blocks with n errors each, up to a second, with the spread of
-// their clusters and the rate of the last minutes.
+// addBlocks adds a number of blocks with n errors each, which end at a second. factor is
+// the spread of the errors, and rate that of the last minutes.
 func (d *drift) addBlocks(n, blocks, factor, rate float64, at int64) {
 	if blocks == 0 {
 		return

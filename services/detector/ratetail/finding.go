@@ -3,9 +3,9 @@ package ratetail
 // Kind is the kind of a Finding.
 type Kind uint8
 
-// The kinds. Those of ends come from Over and DriftOver.
+// The kinds of findings. Over and DriftOver return those that end something.
 const (
-	// Spike is more errors than usual, or than usual in a burst that recurs.
+	// Spike is more errors than usual, or than a recurring burst usually has.
 	Spike Kind = iota + 1
 	// SpikeOver is the end of a spike: the count has come down to what is expected.
 	SpikeOver
@@ -13,7 +13,7 @@ const (
 	SpikeStayed
 	// Recurring is a burst that comes by its schedule.
 	Recurring
-	// RecurringOver is the end of such a burst.
+	// RecurringOver is the end of a Recurring burst.
 	RecurringOver
 	// Drift is a slow rise of the rate.
 	Drift
@@ -23,7 +23,7 @@ const (
 	DriftStayed
 )
 
-// Finding is what a Counter found, and the figures that explain it.
+// Finding is a finding of a Counter, with the figures that explain it.
 type Finding struct {
 	Kind Kind
 	// Count is the number of errors in the last Seconds, and Expected the number that was
@@ -31,11 +31,11 @@ type Finding struct {
 	Count    int64
 	Seconds  int64
 	Expected float64
-	// LogP is the natural logarithm of the probability of so many or more.
+	// LogP is the natural logarithm of the probability of Count errors or more.
 	LogP float64
 	// Period is the period of a burst in seconds, and Usual how many errors it adds to 10
-	// s. Longer reports whether it is no larger than usual but lasts longer: what is
-	// expected then is the usual rate without it.
+	// s. Longer reports whether it is no larger than usual but lasts longer: Expected is
+	// then without the burst.
 	Period, Usual float64
 	Longer        bool
 	// Upgrades reports whether the spike is the open Recurring burst, whose alert becomes an

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Errors yields the errors in each of the seconds up to the newest, the oldest first, so
-// that another rule can continue from them. They are exact for the last 10 s. Earlier ones
-// are known as a rate only and spread evenly, without the errors of a current spike.
+// Errors yields the errors in each of the last seconds, the oldest first, so that another
+// rule can continue from them. They are exact for the last 10 s. Of earlier seconds only the
+// usual rate is known, without a current spike: its errors are spread evenly.
 func (c *Counter) Errors(seconds int64) iter.Seq2[time.Time, int64] {
 	return func(yield func(time.Time, int64) bool) {
 		rest, rate := 0.0, 0.0
@@ -32,8 +32,8 @@ func (c *Counter) Errors(seconds int64) iter.Seq2[time.Time, int64] {
 	}
 }
 
-// Count counts n errors at a time, which is not before the last, without testing for a
-// spike: for errors that another rule has counted.
+// Count counts n errors at a time, which is not before the last, and does not look for a
+// spike. It is for errors that another rule has counted.
 func (c *Counter) Count(at time.Time, n int64) {
 	c.advanceTo(second(at))
 	slot := c.slot(c.at)

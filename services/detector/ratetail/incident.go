@@ -2,20 +2,20 @@ package ratetail
 
 import "math"
 
-// incident is the subject of one alert: the first spike, or burst that recurs, and all that
-// follow within a quiet period. Errors that come back before that has passed belong to it.
+// incident is the subject of one alert: a spike or recurring burst, and all that follow
+// within a quiet period after the one before.
 type incident struct {
 	grade grade
-	// opened is when it began, and quietSince since when no error was part of it; 0 while
-	// some are.
+	// opened is the second in which it began. quietSince is the beginning of the quiet
+	// period, 0 outside of one.
 	opened, quietSince int64
-	// quietErrors counts the errors since then. level is the count in 10 s at which it is
-	// no longer quiet.
+	// quietErrors counts the errors in the quiet period. level is the count in 10 s that
+	// ends the quiet period.
 	quietErrors, level int64
 	// spiking counts the seconds with errors at its level. peak is the most errors in 10 s.
 	spiking, peak int64
-	// frozen reports whether the usual rate is that of before it, and before is that rate,
-	// in errors a second. Meanwhile all is what came since the beginning.
+	// frozen reports whether the usual rate is still the one before the incident. before is
+	// that rate, in errors a second, and all learns the rate of the incident meanwhile.
 	frozen bool
 	before float64
 	all    level
@@ -34,16 +34,16 @@ const (
 )
 
 const (
-	// An incident becomes the new level if it has errors at its level for mostlyPart of
-	// mostlyOf of its time. One that comes and goes does not.
+	// An incident becomes the new level if it has errors at its level for levelPart of
+	// levelOf of its time. One that comes and goes does not.
 	levelPart, levelOf = 2, 3
 	// stayedTimes is how many times the earlier rate the usual rate is at the end of an
 	// incident that became the new level gradually.
 	stayedTimes = 1.5
 )
 
-// elevatedLogP is the tail, as a logarithm, of the errors in a quiet period under which it was
-// not quiet: too few for a spike, but far more than usual.
+// elevatedLogP is a tail, as a logarithm. If that of the errors in a quiet period is
+// smaller, the period was not quiet: too few for a spike, but far more than usual.
 var elevatedLogP = math.Log(1e-4)
 
 // openSpike opens an incident for a spike, or raises the grade of the current one, and
@@ -76,11 +76,11 @@ func (c *Counter) openRecurring(found Finding) (Finding, bool) {
 	return Finding{}, false
 }
 
-// similarSize is the part of an incident's peak from which on a burst that comes by its schedule
-// belongs to the incident.
+// similarSize is the part of an incident's peak from which on a burst by a schedule belongs
+// to the incident.
 const similarSize = 0.5
 
-// noteEpisodeSize adds the size of the current episode to the incident. A burst by its
+// noteEpisodeSize adds the size of the current episode to the incident. A burst by a
 // schedule keeps an incident open if it is of similar size.
 func (c *Counter) noteEpisodeSize() {
 	i := &c.incident
@@ -145,8 +145,8 @@ func (c *Counter) updateIncident() {
 	if i.grade == gradeNone {
 		return
 	}
-	there := c.state == spiking || i.quietSince > c.at-slots
-	if there {
+	atLevel := c.state == spiking || i.quietSince > c.at-slots
+	if atLevel {
 		i.spiking++
 	}
 	age := c.at - i.opened
@@ -157,10 +157,10 @@ func (c *Counter) updateIncident() {
 			return
 		}
 		c.close(i.grade == gradeSpike && !i.frozen && c.usual.rate() > stayedTimes*i.before)
-	case i.grade == gradeSpike && there && age > newLevel && levelOf*i.spiking >= levelPart*age:
+	case i.grade == gradeSpike && atLevel && age > newLevel && levelOf*i.spiking >= levelPart*age:
 		c.adoptLevel()
 	case i.grade == gradeSpike && c.state == expected && i.quietSince == 0 && age > newLevel:
-		c.close(true) // it comes by a schedule
+		c.close(true) // it comes by a schedule from now on
 	case i.frozen && age > newLevel:
 		// The errors come and go. The rate between their bursts is usual from now on.
 		i.frozen = false

@@ -1,5 +1,5 @@
-// Package ratetail finds errors that come faster than they usually do, by how unlikely
-// their number is: the rule rate-tail. Package anomaly has the specification's rule.
+// Package ratetail finds errors that come faster than usual, by how unlikely their number
+// is: the rule rate-tail. Package spike has the rule of the specification, ratio3x.
 //
 // A Counter keeps the errors of one app and signal in ten slots of a second. Of earlier
 // seconds it keeps a count and an exposure in seconds, both discounted with a half-life of
@@ -13,17 +13,16 @@
 // expected. Its errors are not learned as usual.
 //
 // An incident (incident.go) is a spike with all that follow it within 120 s, and raises one
-// alert. The usual rate before it is frozen until it ends, so that its errors never become
-// their own measure. What stays for 15 min is the new level.
+// alert. The usual rate before it is frozen until it ends, so its errors never count as
+// usual. If it lasts for 15 min, its rate becomes the usual one: the new level.
 //
 // A Counter also finds slow drifts (drift.go), and bursts that come by a schedule, which
 // have a lower severity while they are short, no larger than usual, and most requests
-// succeed (recurring.go). Small finds spikes alone, for when there are many things to
-// count, such as errors.
+// succeed (recurring.go). [Small] finds spikes only, and takes little memory.
 //
 // Add takes amortized constant time: it compares with a limit that holds for a second,
 // computes tails only in a second with an unusual count, and skips time without errors in
-// closed form. A Counter takes the same memory whatever it is given.
+// closed form. A Counter has a constant size.
 //
 // The package has no clock and does not know what an error is. A time before the last one,
 // in whole seconds, means that a clock was set back; counting starts again.
@@ -37,19 +36,19 @@ const (
 	halfLife = 300
 	// minSpike is how many errors a spike has at least.
 	minSpike = 5
-	// priorCount and priorExposure are the prior: what is assumed before anything was seen.
+	// priorCount and priorExposure are the prior of a level: errors, and seconds.
 	priorCount, priorExposure = 0.5, 1
-	// In the first youngFor seconds of a stream little is known of how its errors cluster.
-	// Shares are smaller by the factor youngFactor then. 50 errors at once are still a spike, as
-	// of an app that crashes at its start.
+	// In the first youngFor seconds of a stream little is known of how its errors cluster,
+	// so shares are smaller by youngFactor. 50 errors at once are still a spike, such as
+	// those of an app that crashes at its start.
 	youngFor, youngFactor = 30, 1e-4
 	// newLevel is how long a spike lasts until it is the new level.
 	newLevel = 900
 	// quietPeriod is how long an incident has no spike before it ends.
 	quietPeriod = 120
 	// A silence begins when silenceAfter expected errors have not come. In a silence time
-	// passes silenceSlowdown times slower: an hour without use says less about the usual rate than an
-	// hour of use.
+	// passes silenceSlowdown times slower: an hour in which the app is not used tells less
+	// about the usual rate than an hour of use.
 	silenceAfter, silenceSlowdown = 5, 12
 )
 
@@ -60,37 +59,35 @@ type window struct {
 	logP   float64
 }
 
-// windows are the windows, the longest last. Short windows have their share where errors
-// are few, because they are quick; the longest has it for busy streams, where no other
-// finds 30 more at 2 errors a second. share interpolates between the two by the expected
+// windows lists the windows, the longest last. Short windows have the larger share where
+// errors are few, because they are quick; the longest has it for busy streams, where no
+// other finds 30 more at 2 errors a second. The method share interpolates by the expected
 // count, which keeps the rate of false alerts about constant.
 var windows = [...]window{
 	{2, math.Log(1e-6)}, {4, math.Log(3e-6)}, {6, math.Log(2e-6)}, {slots, math.Log(1.5e-5)},
 }
 
-// longWindow reaches further back than the slots, into seconds that are still to be learned.
-// It is for rises of rates that wander, about which the other windows are less certain.
+// longWindow reaches further back than the slots, into seconds that are not learned yet. It
+// is for rises of rates that wander, about which the other windows are less certain.
 var longWindow = window{15, math.Log(1.5e-5)}
 
 const (
 	last = len(windows) - 1
-	// A stream is busy with busyMean expected errors in 10 s; with fewer, its part of a share
-	// shrinks to busyLeastPart. Over veryBusyMean, shares shrink again, to veryBusyLeastPart:
-	// 30 more among 1000 are not worth an alert, and large counts come nearer to their
-	// thresholds.
+	// A stream is busy from busyMean expected errors in 10 s on; below that, the share of the
+	// longest window shrinks to busyLeastPart. Over veryBusyMean, all shares shrink to
+	// veryBusyLeastPart: 30 more among 1000 are not worth an alert.
 	busyMean, busyLeastPart         = 20, 0.25
 	veryBusyMean, veryBusyLeastPart = 40, 0.05
-	// wanderLeastPart is the least part for a stream whose rate wanders. Its long windows have
-	// wanderLong times the share, its short ones wanderShort times; both have more, the
-	// fewer errors than wanderMean are expected in 10 s, because rises are missed where the
-	// rate is low.
+	// For a stream whose rate wanders the least part is wanderLeastPart. Its long windows
+	// have wanderLong times the share, its short ones wanderShort times. Both grow below
+	// wanderMean expected errors in 10 s, because rises are missed where the rate is low.
 	wanderLeastPart               = 0.7
 	wanderLong, wanderShort       = 1.4, 0.5
 	wanderMean, wanderLeastFactor = 10, 0.5
 )
 
-// share returns the tail in use, as a logarithm, for a stream with so many expected errors
-// in 10 s.
+// share returns the tail under which a count is a spike, as a logarithm, for a stream with
+// mean expected errors in 10 s.
 func (w window) share(mean float64, wanders bool) float64 {
 	part := min(1, max(mean/busyMean, busyLeastPart))
 	if wanders && w.length >= slots {
@@ -111,8 +108,8 @@ func (w window) share(mean float64, wanders bool) float64 {
 }
 
 // maxLogP is the largest tail that is a spike for errors that cluster, as a logarithm.
-// clusterLeniency is the power of their spread by which shares grow: a negative binomial has a
-// heavier tail than the clusters that it stands for.
+// Shares grow with the spread of clusters to the power of clusterLeniency: a negative
+// binomial has a heavier tail than the clusters that it models.
 var maxLogP = math.Log(1e-3)
 
 const clusterLeniency = 2.5
@@ -120,8 +117,8 @@ const clusterLeniency = 2.5
 // level is a number of errors in a number of seconds, both discounted.
 type level struct{ count, exposure float64 }
 
-// memory is how fast a level forgets: the part that is left after a second, and the
-// half-life in seconds.
+// memory is how fast a level forgets: left is the part that is left after a second, half
+// the half-life in seconds.
 type memory struct{ left, half float64 }
 
 func halving(half float64) memory { return memory{left: math.Exp2(-1 / half), half: half} }

@@ -2,27 +2,24 @@ package ratetail
 
 import "math"
 
-// Bursts that come by a schedule, such as a failing job's, are learned from the stream
-// itself. The last bursts without a schedule are known by their beginning and size; a third
-// one that comes as long after the second as that came after the first makes a schedule.
-// From then on a burst that is due has a lower severity, while it lasts no longer than 60 s
-// and is no larger than twice the usual size. A schedule whose bursts fail to come is
-// forgotten.
+// Bursts that come by a schedule, such as those of a failing job, are learned from the
+// stream itself. The beginnings and sizes of the last bursts without a schedule are stored.
+// Three bursts at equal intervals make a schedule. From then on a burst that is due has a
+// lower severity, while it lasts no longer than 60 s and is no larger than twice the usual
+// size. A schedule whose bursts fail to come is dropped.
 const (
 	maxPast      = 4
 	maxSchedules = 4
 	maxSizes     = 8
-	// minPeriod is the shortest period, in seconds: two windows, so that one burst is over
-	// before the next, and as much again.
+	// minPeriod is the shortest period, in seconds: one burst must be over before the next.
 	minPeriod = 3 * slots
-	// maxGapDifference is how far two gaps of one period may differ, and maxLateness how far a burst
-	// may be off its schedule, in seconds.
+	// maxGapDifference is how far two gaps of one period may differ, and maxLateness how
+	// far a burst may be off its schedule, in seconds.
 	maxGapDifference, maxLateness = 2, 4
-	// maxMissed is how many missed bursts in a row a schedule outlives.
+	// maxMissed is how many missed bursts in a row a schedule survives.
 	maxMissed = 5
-	// maxLarger is how many times the usual size a burst may have. It may last maxLonger
-	// times the longest one and moreLonger seconds more, but never over
-	// maxBurstSeconds.
+	// A burst may have maxLarger times the usual size. It may last maxLonger times as long
+	// as the longest one and moreLonger seconds more, but at most maxBurstSeconds.
 	maxLarger             = 2
 	maxLonger, moreLonger = 2, slots
 	maxBurstSeconds       = 60
@@ -30,18 +27,19 @@ const (
 	oftenBursts, oftenSeconds = 3, 3600
 )
 
-// burst is when a burst began, how many errors it added to 10 s at most, and its length in
-// seconds.
+// burst has the second in which a burst began, the most errors that it added to 10 s, and
+// its length in seconds.
 type burst struct{ from, size, length int64 }
 
 // schedule is a schedule of bursts that recur.
 type schedule struct {
-	// first is when the first burst began, and last, periods later, the last one. due is
-	// when the next is to begin.
+	// first is the second in which the first burst began, last that of the last burst,
+	// periods later, and due that in which the next one is due.
 	first, last, periods, due int64
-	// passed is how many were due since the last, and missed how many of them did not come.
+	// passed is how many bursts were due since the last, and missed how many of them did
+	// not come.
 	passed, missed int64
-	// sizes are the newest n, the newest first.
+	// sizes has the newest n bursts, the newest first.
 	sizes [maxSizes]burst
 	n     int
 }
@@ -57,7 +55,8 @@ func (s *schedule) bursts() []burst { return s.sizes[:s.n] }
 // period returns the period in seconds.
 func (s *schedule) period() float64 { return float64(s.last-s.first) / float64(s.periods) }
 
-// catchUp moves due on until it can be a burst that begins at a time.
+// catchUp advances due until a burst that begins at a second can be the one that is due,
+// and returns by how many periods.
 func (s *schedule) catchUp(to int64) (passed int64) {
 	for s.due+maxLateness < to {
 		n := max(int64(float64(to-maxLateness-s.due)/s.period()), 1)
@@ -108,7 +107,7 @@ func (s *schedule) maxLength() (most int64) {
 	return min(maxLonger*most+moreLonger, maxBurstSeconds)
 }
 
-// recurring is what is known of bursts that recur.
+// recurring learns the schedules of bursts.
 type recurring struct {
 	past      [maxPast]burst // the newest first
 	npast     int
@@ -120,11 +119,11 @@ type recurring struct {
 	recurred uint64
 }
 
-// schedule returns that of the current episode.
+// schedule returns the schedule of the current episode.
 func (r *recurring) schedule() *schedule { return &r.schedules[r.current-1] }
 
-// findSchedule returns the schedule that a burst follows, or makes one if it is the third of
-// three. made reports whether it did: three bursts may be evenly spaced by chance.
+// findSchedule returns the schedule that a burst follows, or makes one if it is the third
+// at equal intervals. made reports whether it did: three may be evenly spaced by chance.
 func (r *recurring) findSchedule(from int64) (s *schedule, made bool) {
 	r.current = 0
 	for i := 0; i < r.n; {
@@ -150,8 +149,8 @@ func (r *recurring) findSchedule(from int64) (s *schedule, made bool) {
 	return r.schedule(), made
 }
 
-// patterns have the indexes of the past bursts that may be the second and the first of
-// three: the newest two, or every other one, where two schedules alternate.
+// patterns has the indexes of the past bursts that may be the second and the first of
+// three: the newest two, or every other one if two schedules alternate.
 var patterns = [...]struct{ second, first int }{{0, 1}, {1, 3}}
 
 func (r *recurring) addSchedule(from int64) bool {

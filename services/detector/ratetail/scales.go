@@ -4,13 +4,13 @@ import "math"
 
 // scales learns a stream at several time scales: its rate, by levels that forget in minutes
 // and in seconds, and how much counts vary around the prediction of each level. A level
-// that forgets sooner knows a rate better that wanders within minutes; one that remembers
+// with a short memory follows a rate that wanders within minutes; one with a long memory
 // knows a steady rate better. The level that best predicted the blocks of the last hour is
 // chosen.
 //
 // Counts vary more than those of errors that come one by one for two reasons. Errors that
 // come in clusters vary as much in 2 s as in 10 s; a rate that wanders varies more, the
-// longer the time. So the spread of both is learned.
+// longer the time. So both spreads are learned.
 type scales struct {
 	levels  [numScales]level
 	spreads [numScales]spread
@@ -18,14 +18,12 @@ type scales struct {
 	// blocks.
 	scores [numScales]float64
 	chosen int
-	// fine is the spread of fineBlock seconds. part gathers the errors and seconds of the
-	// current one.
+	// fine is the spread of blocks of fineBlock seconds. part is the current one.
 	fine spread
 	part struct{ seconds, errors int64 }
 	// tail is how heavy the tails of the counts are.
 	tail tail
-	// waiting are the errors of the seconds, the oldest first, that are still to be
-	// learned.
+	// waiting has the errors of the seconds that are not learned yet, the oldest first.
 	waiting  [learnDelay]uint32
 	nwaiting int
 }
@@ -33,27 +31,26 @@ type scales struct {
 const (
 	numScales = 3
 	fineBlock = 2
-	// leastMean is the least mean of a block that counts for choosing a level. betterBy is
-	// by how much, as a logarithm, the chosen level has to be worse than another one.
+	// leastMean is the least mean of a block that counts for choosing a level. A level
+	// replaces the chosen one if its score, a logarithm, is more than betterBy higher.
 	leastMean, betterBy = 1, 6
-	// learnDelay is how many seconds after it left the window a second is learned. Otherwise a
-	// level that forgets in seconds has learned a spike by the time it is found.
+	// learnDelay is how many seconds after it left the window a second is learned.
+	// Otherwise a level that forgets in seconds would learn a spike before it is found.
 	learnDelay = 5
-	// newestWander is how much further a rate has wandered by the newest second than in the whole
-	// window, as a part of that.
+	// newestWander is how much further a rate has wandered by the newest second than on
+	// average in the window, as a part of the latter.
 	newestWander = 0.5
 )
 
-// tail estimates how much heavier the tail of the counts is than the predictive's: how far
-// the logarithms of the tails of large counts are beyond a limit, on average. That is 1
-// where the predictive is right, and its share of alerts grows with it (Hill's estimator of
-// an exponential tail).
+// tail estimates how much heavier the tail of the counts is than that of the predictive
+// (Hill's estimator of an exponential tail): how far the logarithms of the tails of large
+// counts are beyond a limit, on average. If the predictive is right, that is 1.
 type tail struct{ beyond, counts float64 }
 
 const (
-	// A count is large if its tail is under tailLimit. tailClip is how far beyond that one
-	// counts at most, both as logarithms. tailPrior is how many counts of a right
-	// predictive are assumed before, and tailDoubt what may be found by chance.
+	// A count is large if its tail is under tailLimit, and counts as at most tailClip beyond
+	// that, both as logarithms. tailPrior is the weight of the prior in counts: that the
+	// predictive is right. tailDoubt is the deviation that may be by chance.
 	tailClip, tailPrior, tailDoubt = 3, 20, -0.05
 	tailHalfLife                   = 6 * 3600
 	tailGain                       = 3
@@ -63,7 +60,7 @@ const (
 
 var tailLimit = math.Log(0.1)
 
-// addCount adds a count with its predictive distribution.
+// addCount adds a count, and the distribution that predicted it.
 func (t *tail) addCount(n float64, p predictive) {
 	if n <= max(p.mean, 1) {
 		return
@@ -96,7 +93,7 @@ func (t *tail) pass(seconds float64) {
 
 // weight returns the factor for the logarithm of a share of alerts.
 func (t *tail) weight() float64 {
-	clipped := 1 - math.Exp(-tailClip) // what a right predictive has on average
+	clipped := 1 - math.Exp(-tailClip) // the average if the predictive is right
 	return 1 + max(0, ((tailPrior+t.beyond/clipped)/(tailPrior+t.counts)-1-tailDoubt)*tailGain)
 }
 
@@ -133,7 +130,7 @@ func (s *scales) learn() {
 	}
 }
 
-// waitingErrors returns the errors in the newest seconds of those that wait.
+// waitingErrors returns the errors in the newest of the seconds that wait.
 func (s *scales) waitingErrors(seconds int64) (n int64) {
 	for _, errors := range s.waiting[max(0, s.nwaiting-int(seconds)):s.nwaiting] {
 		n += int64(errors)
@@ -141,8 +138,7 @@ func (s *scales) waitingErrors(seconds int64) (n int64) {
 	return n
 }
 
-// dropWaiting drops the seconds that wait, because a spike was found that may have begun in
-// them.
+// dropWaiting drops the seconds that wait. A spike that was found may have begun in them.
 func (s *scales) dropWaiting() { s.nwaiting = 0 }
 
 // skip adds seconds without errors.
@@ -189,7 +185,7 @@ func (s *scales) addSpike(n, fine int64) {
 	s.fine.addBlocks(float64(fine), 1, fineBlock, s.usual(), learnedFrom(s.chosen))
 }
 
-// skipUnknown lets seconds pass in which nothing is known.
+// skipUnknown lets the seconds of a silence pass, which teach nothing.
 func (s *scales) skipUnknown(seconds float64) {
 	d := math.Exp2(-seconds / spreadHalfLife)
 	for i := range s.spreads {
@@ -209,23 +205,23 @@ func (s *scales) setLevel(l level) {
 	}
 }
 
-// clusters returns the part of the spread that comes of errors at the same time: the limit
+// clusters returns the part of the spread that is due to errors at the same time: the limit
 // of the spread for shorter and shorter times.
 func (s *scales) clusters() float64 {
 	fine, coarse := s.fine.factor(), s.spreads[s.chosen].factor()
 	return min(max(1, fine-(coarse-fine)*fineBlock/(slots-fineBlock)), coarse)
 }
 
-// weight returns the factor for the logarithm of a share of alerts, where the spread comes
-// from a rate that wanders. Clusters have lighter tails than the predictive, and errors
-// that come one by one have the tails that they should have.
+// weight returns the factor for the logarithm of a share. It is over 1 only for a rate that
+// wanders: clusters have lighter tails than the predictive, and errors that come one by one
+// have its tails.
 func (s *scales) weight() float64 {
 	wanders := min(1, 3*(s.spreads[s.chosen].factor()-1)) * max(0, 2-s.clusters())
 	return 1 + (s.tail.weight()-1)*wanders
 }
 
 // doubt returns by how much, as a logarithm, shares are smaller for a rate that wanders
-// much, with so many expected errors in 10 s.
+// much, given the errors expected in 10 s.
 func (s *scales) doubt(expected float64) float64 {
 	if s.chosen == 0 {
 		return 0
@@ -236,8 +232,8 @@ func (s *scales) doubt(expected float64) float64 {
 // With a variance of the rate of one in doubtGain of its square, shares are half as large.
 const doubtGain = 10
 
-// expect predicts the errors of some seconds with a usual level. What a wandering rate adds
-// to the spread grows with the expected errors: with the time, and with the rate.
+// expect predicts the errors of some seconds from a usual level. The part of the spread
+// that is due to a wandering rate grows with the expected errors.
 func (s *scales) expect(l level, seconds int64) predictive {
 	known, clusters, times := &s.spreads[s.chosen], s.clusters(), float64(seconds)/slots
 	if known.means > 0 {

@@ -2,17 +2,17 @@ package ratetail
 
 import "time"
 
-// Small is a Counter that finds spikes alone, in less than 100 bytes, for when there are
-// many things to count, such as errors. It decides as a Counter does of a stream whose
-// errors come one by one: it learns neither clusters nor schedules, and finds no drift. Its
-// zero value is not ready.
+// Small is a Counter that finds spikes only and takes less than 100 bytes, for counting
+// many things, such as each error of an app. It decides as a Counter does whose errors come
+// one by one: it learns neither clusters nor schedules, and finds no drift. Its zero value
+// is not ready: use [NewSmall].
 type Small struct{ core }
 
 // SmallSize is how many bytes a Small takes.
 const SmallSize = 96
 
-// NewSmall returns a Small that was not watched before now. Make it when the thing is first
-// seen, and then count that as well (Add).
+// NewSmall returns a Small for something that was not observed before now. The first
+// occurrence is counted with Add, as all others.
 func NewSmall(now time.Time) Small { return Small{newCore(now)} }
 
 // Add counts an error at now and reports whether a Spike begins with it. There is one
@@ -34,8 +34,8 @@ func (s *Small) Add(now time.Time) (Finding, bool) {
 	return found, spike
 }
 
-// findSpike is that of a Counter whose errors come one by one. It needs no limit, so one tail is
-// enough.
+// findSpike reports whether the count of any window is a spike. Unlike that of Counter it
+// computes no limit.
 func (s *Small) findSpike(before *[len(windows)]int64, n int64) (Finding, bool) {
 	for i, w := range windows {
 		count, p := before[i]+n, s.usual.expect(float64(w.length), 1)

@@ -3,8 +3,8 @@ package ratetail
 import "math"
 
 // spread is how much more the counts of some seconds vary than those of errors that come
-// one by one: their variance per mean (Fano's factor), discounted with a half-life of an
-// hour, drawn to 1 while little is known, and never under it.
+// one by one: their variance per mean (Fano factor), discounted with a half-life of an
+// hour, close to 1 while little is known, and never under it.
 //
 // A single count does little: its difference counts as spreadClip deviations at most, and a
 // spike counts only where spikes come often. So a real spike does not make a stream look
@@ -12,7 +12,7 @@ import "math"
 // them.
 type spread struct {
 	squares, expected float64
-	// means is the sum of the squares of what was expected, discounted like it.
+	// means is the sum of the squares of the expected counts, discounted as well.
 	means float64
 }
 
@@ -45,7 +45,7 @@ func (s *spread) addBlocks(n, blocks, seconds float64, l level, from float64) {
 	off := (n - p.mean) * (n - p.mean) / (1 + p.excess)
 	clip := p.mean
 	if seconds < block {
-		clip = max(clip, 1) // else clusters that are rare are never known
+		clip = max(clip, 1) // else rare clusters would never be learned
 	}
 	s.squares += blocks * min(off, spreadClip*spreadClip*clip*factor)
 	s.expected += blocks * p.mean

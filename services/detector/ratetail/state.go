@@ -16,14 +16,14 @@ const (
 	maxScore   = maxCount * maxSeconds
 )
 
-// State has what is known.
+// State writes or reads the counter.
 func (s *Small) State(st *snapshot.State) {
 	if s.fields(st); st.Reading() && s.state == expected {
-		st.Fail("a schedule where there is none")
+		st.Fail("a burst by a schedule, which a Small does not learn")
 	}
 }
 
-// fields has times relative to the second that continues.
+// fields writes or reads the core. Times are relative to the current second.
 func (c *core) fields(s *snapshot.State) {
 	lastError, since, from := c.at-c.lastError, c.at-c.since, c.at-c.from
 	snapshot.Message(s, 1, &c.usual, (*level).state)
@@ -41,7 +41,7 @@ func (c *core) fields(s *snapshot.State) {
 			n = i + 1
 		}
 	}
-	newest = newest[:n] // those behind are zero
+	newest = newest[:n] // the older ones are zero
 	newest = snapshot.Packed(s, 9, newest, slots, math.MaxUint32)
 	if !s.Reading() {
 		return
@@ -53,7 +53,7 @@ func (c *core) fields(s *snapshot.State) {
 	}
 }
 
-// count and amount are fields of which no value is negative or without bounds.
+// count and amount are fields with values from 0 to maxCount.
 func count[T snapshot.Integer](s *snapshot.State, number protowire.Number, v *T) {
 	snapshot.Uint(s, number, v, maxCount)
 }
@@ -97,7 +97,7 @@ func (c *Counter) State(s *snapshot.State) {
 		}
 	}
 	if c.state == expected && c.recurring.current == 0 {
-		s.Fail("a burst that was expected by no schedule")
+		s.Fail("an expected burst without a schedule")
 		*c = Counter{}
 	}
 }
@@ -145,7 +145,7 @@ func (s *scales) state(st *snapshot.State) {
 	}
 }
 
-// scale is what is learned at the same time scale.
+// scale has the values of one time scale, which scales keeps in separate arrays.
 type scale struct {
 	level  level
 	spread spread

@@ -3,10 +3,9 @@ package ratetail
 import "math"
 
 // predictive is a negative binomial distribution, given by its mean and by how much its
-// variance exceeds its mean, per mean: variance = mean * (1 + excess). For errors that come
-// one by one (Poisson), of which a came in b seconds, the next w seconds have the mean
-// w*a/b and the excess w/b: the Gamma-Poisson form. Errors that come in clusters add to the
-// excess.
+// variance exceeds its mean, per mean: variance = mean * (1 + excess). If a errors came one
+// by one (Poisson) in b seconds, the next w seconds have the mean w*a/b and the excess w/b:
+// the Gamma-Poisson form. Errors that come in clusters add to the excess.
 type predictive struct{ mean, excess float64 }
 
 // deviation is the standard deviation.
@@ -77,9 +76,9 @@ func betaFraction(a, b, x float64) float64 {
 	return h
 }
 
-// A count up to clearDeviations deviations over the mean has none of the tails in question: a
-// negative binomial is skewed to the right, so beyond them lies more than the 1.3 in 1000
-// of a normal distribution.
+// A count up to clearDeviations deviations over the mean is never a spike: a negative
+// binomial is skewed to the right, so its tail there is more than the 1.3 in 1000 of a
+// normal distribution, and shares are less.
 const clearDeviations = 3
 
 // floor returns the largest count whose tail need not be computed.
@@ -87,10 +86,10 @@ func (d predictive) floor() int64 {
 	return max(minSpike-1, int64(d.mean+clearDeviations*d.deviation()))
 }
 
-// threshold returns the smallest count over floor with a tail under a logarithm: the
-// bracket is doubled, then halved.
+// threshold returns the smallest count over floor whose tail has a logarithm under logP.
+// It doubles a bracket, then halves it.
 func (d predictive) threshold(logP float64) int64 {
-	low := d.floor() // its tail is not under logP, or it is too few to be asked
+	low := d.floor() // no spike
 	step := max(1, int64(d.deviation()))
 	high := low + step
 	for d.logTail(float64(high)) >= logP {

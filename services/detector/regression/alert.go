@@ -7,7 +7,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// load is one metric of a page load and what it was compared with.
+// load is one metric of a page load, with the baseline that it was compared with.
 type load struct {
 	metric         *metric
 	units          int64
@@ -25,14 +25,14 @@ func (l *load) alert() alert.Alert {
 	return a
 }
 
-// resolution returns the alert about the end.
+// resolution returns the alert that resolves a regression.
 func (l *load) resolution() alert.Alert {
 	a := l.compared()
 	a.Title, a.Severity = "Resolved: "+l.metric.name+" regressed"+l.on(), alert.Info
 	return a
 }
 
-// newLevel returns the alert about a regression that is the baseline from now on.
+// newLevel returns the alert that closes a regression whose level is the baseline now.
 func (l *load) newLevel() alert.Alert {
 	a := l.compared()
 	a.Title, a.Severity = "New level: "+l.metric.name+l.on(), alert.Info
@@ -40,7 +40,7 @@ func (l *load) newLevel() alert.Alert {
 	return a
 }
 
-// compared returns what the beginning and the end have in common.
+// compared returns the fields that all alerts about a regression share.
 func (l *load) compared() alert.Alert {
 	m, b := l.metric, l.baseline
 	return alert.Alert{
@@ -65,7 +65,7 @@ func (l *load) on() string {
 	return " on " + l.page
 }
 
-// loads writes a number of loads.
+// loads formats a number of loads.
 func loads(n int) string {
 	if n == 1 {
 		return "1 load"

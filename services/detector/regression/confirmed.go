@@ -26,11 +26,11 @@ type Confirmed struct {
 	evicted uint64
 }
 
-// classed is a page on a class of devices, with a series for each metric that was seen
-// there.
+// classed is a page on one class of devices, with a series for each metric that was seen
+// there, nil for the others.
 type classed [len(metrics)]*series
 
-// series is one metric of it.
+// series has the loads of one metric of a page on one class of devices.
 type series struct {
 	changepoint.Series
 	open rule.Open
@@ -43,13 +43,14 @@ type series struct {
 	end ending
 }
 
-// ending has the figures of an end.
+// ending has the figures of the end of a finding.
 type ending struct {
 	event      changepoint.Transition
-	confidence changepoint.Confidence // of what ended
-	of, loads  int                    // of how many loads the level is, and the baseline
-	level      int64                  // doubled, as is the baseline
-	baseline   int64
+	confidence changepoint.Confidence // of the finding
+	sample     int                    // number of loads of the level
+	loads      int                    // number of loads of the baseline
+	// level and baseline are doubled medians.
+	level, baseline int64
 }
 
 // NewConfirmed returns an app without baselines.
@@ -59,24 +60,23 @@ func NewConfirmed() *Confirmed { return &Confirmed{pages: lru.New[string, *class
 // twice.
 func (c *Confirmed) Len() int { return c.pages.Len() }
 
-// Evicted returns how many were forgotten for lack of room since NewConfirmed.
+// Evicted returns how many pages were evicted since NewConfirmed.
 func (c *Confirmed) Evicted() uint64 { return c.evicted }
 
-// Size is about how many bytes are held.
+// Size returns about how many bytes are held.
 func (c *Confirmed) Size() int { return c.size }
 
-// Load compares a page load with the baselines of its page, and adds it unless it is under
-// suspicion. There is a finding for each metric that regressed, or is more certain now,
-// followed by the end of each that is over or was withdrawn; both in the order of the
-// metrics.
+// Load compares a page load with the baselines of its page, and adds it unless a change is
+// suspected. It returns a finding for each metric that regressed or whose regression is
+// more certain now, then the end of each that was resolved or withdrawn; both in the order
+// of the metrics.
 //
-// An open alert of no class, as those of the specification's rule are, would never end
-// where all loads have a class. So while one is open, loads of every class confirm or
-// withdraw it as well.
+// An open alert without a class of devices would never end if all loads have a class. While
+// one is open, loads of every class confirm or withdraw it as well.
 //
-// A finding that was suppressed is tried again with the next load of the page, if it still
-// holds. A new level of a regression that was not published becomes the baseline without an
-// alert.
+// A finding that was suppressed is raised again with the next load of the page, if it still
+// holds. The new level of a regression that was not published becomes the baseline without
+// an alert.
 func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals, now time.Time) []rule.Finding {
 	c.scratch = template.AppendPage(append(c.scratch[:0], classOf(vitals.Device)), url)
 	p := subject{app: app, url: url, device: vitals.Device}
@@ -92,8 +92,8 @@ func (c *Confirmed) Load(app, url string, vitals *telemetry.Vitals, now time.Tim
 	return append(found, ended...)
 }
 
-// compare compares a load with the page in scratch. With loads of another class of devices
-// it only affects what is open.
+// compare compares a load with the page in scratch. A load of another class of devices
+// affects open findings only.
 func (c *Confirmed) compare(p *subject, vitals *telemetry.Vitals, now time.Time) (found, ended []rule.Finding) {
 	var page *classed
 	for i := range metrics {
@@ -145,7 +145,7 @@ func (p *classed) open() bool {
 	return false
 }
 
-// take adds a load.
+// take adds a load and notes how a finding ends.
 func (s *series) take(m *metric, units int64, now time.Time) changepoint.Verdict {
 	settling := changepoint.NeverSettle
 	if s.Confidence() != changepoint.None {
@@ -168,7 +168,7 @@ func (s *series) take(m *metric, units int64, now time.Time) changepoint.Verdict
 }
 
 // news reports whether there is something to raise: a higher confidence than reported, or
-// the end of what was reported.
+// the end of a reported finding.
 func (s *series) news() bool {
 	found := s.Confidence()
 	return uint8(found) > s.reported || found == changepoint.None && s.open.Any()
@@ -230,7 +230,7 @@ func (c *Confirmed) Baselines() []Baseline {
 	return all
 }
 
-// BaselinesOf lists those of one page on each class of devices.
+// BaselinesOf lists the baselines of one page on each class of devices.
 func (c *Confirmed) BaselinesOf(name string) []Baseline {
 	var all []Baseline
 	for _, device := range classes() {
@@ -253,7 +253,7 @@ func (p *classed) baselines(key string) (all []Baseline) {
 	return all
 }
 
-// seen iterates over the metrics that were seen.
+// seen iterates over the metrics that were seen, by index.
 func (p *classed) seen() iter.Seq2[int, *series] {
 	return func(yield func(int, *series) bool) {
 		for i, s := range p {
@@ -280,7 +280,7 @@ func (c *Confirmed) Names() []string {
 	return names
 }
 
-// State has the baselines.
+// State writes or reads the baselines.
 func (c *Confirmed) State(s *snapshot.State) {
 	snapshot.Entries(s, 1, c.pages, func(s *snapshot.State, key *string, page **classed) {
 		if s.Reading() {
@@ -311,7 +311,7 @@ func (s *series) state(st *snapshot.State) {
 func (e *ending) state(s *snapshot.State) {
 	snapshot.Uint(s, 1, &e.event, uint64(changepoint.Settled))
 	snapshot.Uint(s, 2, &e.confidence, uint64(changepoint.Confirmed))
-	snapshot.Uint(s, 3, &e.of, changepoint.MaxSample)
+	snapshot.Uint(s, 3, &e.sample, changepoint.MaxSample)
 	snapshot.Uint(s, 4, &e.loads, changepoint.MaxReference)
 	snapshot.Uint(s, 5, &e.level, 2*changepoint.Max)
 	snapshot.Uint(s, 6, &e.baseline, 2*changepoint.Max)

@@ -18,8 +18,8 @@ type subject struct {
 
 // The keys in the context of the alerts of Confirmed, in addition to those of Pages.
 const (
-	// keyConfidence is the confidence, or that of what ended: single, probable or
-	// confirmed. How it ended is in alert.OutcomeKey: withdrawn, recovered or new_level.
+	// keyConfidence is the confidence of the finding: single, probable or confirmed. The
+	// end of a finding has alert.OutcomeKey: withdrawn, recovered or new_level.
 	keyConfidence = "confidence"
 	// keyMedianOf is the number of loads that the value is the median of, keyChance the
 	// probability of such ranks if nothing has changed, keyDevice the class of devices.
@@ -52,11 +52,11 @@ func (p *subject) risen(v changepoint.Verdict) alert.Alert {
 // ended returns the alert about the end of a regression.
 func (p *subject) ended(e ending) alert.Alert {
 	m := p.metric
-	a := p.compared(e.level, e.of, e.baseline, e.loads)
+	a := p.compared(e.level, e.sample, e.baseline, e.loads)
 	a.Severity = alert.Info
 	a.Context[keyConfidence] = e.confidence.String()
 	regressed := m.name + " regressed" + p.on("")
-	now, usual := p.median(e.level, e.of), fmt.Sprintf("%s (%s)", m.text(float64(e.baseline)/2), loads(e.loads))
+	now, usual := p.median(e.level, e.sample), fmt.Sprintf("%s (%s)", m.text(float64(e.baseline)/2), loads(e.loads))
 	switch e.event {
 	case changepoint.Withdrawn:
 		a.Context[alert.OutcomeKey] = "withdrawn"
@@ -74,13 +74,13 @@ func (p *subject) ended(e ending) alert.Alert {
 	return a
 }
 
-// compared returns what the beginning and the end have in common. Values are doubled, as a
-// median may be a half.
-func (p *subject) compared(double int64, of int, usual int64, ofLoads int) alert.Alert {
+// compared returns the fields that all alerts about a regression share. level is the
+// doubled median of sample loads, and baseline that of loads loads.
+func (p *subject) compared(level int64, sample int, baseline int64, loads int) alert.Alert {
 	m := p.metric
 	key := "regression:" + p.app + ":" + p.page + ":" + m.key
 	context := map[string]any{
-		"metric": m.key, "page": p.page, "value": m.value(double) / 2, "baseline": m.value(usual) / 2, "loads": ofLoads, keyMedianOf: of,
+		"metric": m.key, "page": p.page, "value": m.value(level) / 2, "baseline": m.value(baseline) / 2, "loads": loads, keyMedianOf: sample,
 	}
 	if p.device != "" {
 		key += ":" + string(p.device)
@@ -91,16 +91,16 @@ func (p *subject) compared(double int64, of int, usual int64, ofLoads int) alert
 	}
 }
 
-// median shows a value and the number of loads that it is the median of.
-func (p *subject) median(double int64, of int) string {
-	shown := p.metric.name + " " + p.metric.text(float64(double)/2)
-	if of == 1 {
-		return shown + " in one load"
+// median formats a doubled median and the number of its loads.
+func (p *subject) median(level int64, sample int) string {
+	text := p.metric.name + " " + p.metric.text(float64(level)/2)
+	if sample == 1 {
+		return text + " in one load"
 	}
-	return fmt.Sprintf("%s (median of %s)", shown, loads(of))
+	return fmt.Sprintf("%s (median of %s)", text, loads(sample))
 }
 
-// on names the page, with a remark and its class of devices.
+// on names the page, with its class of devices and a remark.
 func (p *subject) on(remark string) string {
 	on, remarks := "", []string{}
 	if p.page != "" {

@@ -5,9 +5,9 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 )
 
-// Learned returns a Confirmed that starts from the loads of this rule, which are its
-// baselines of no class of devices: loads with a class begin without one. Open alerts stay
-// with this rule.
+// Learned returns a Confirmed that starts from the loads of this rule. They become the
+// baselines of loads without a class of devices; each class starts without a baseline.
+// Open alerts stay with this rule.
 func (p *Pages) Learned() *Confirmed {
 	c := NewConfirmed()
 	for name, windows := range p.pages.All() {
@@ -20,9 +20,9 @@ func (p *Pages) Learned() *Confirmed {
 	return c
 }
 
-// Learned returns a Pages that starts from the loads of this rule. A page on several
-// classes of devices is one there: it has the loads of the class with the most, of equals
-// that loaded last. Open alerts stay with this rule.
+// Learned returns a Pages that starts from the loads of this rule. Pages does not separate
+// classes of devices: a page has the loads of the class with the most, and among equals of
+// the one loaded last. Open alerts stay with this rule.
 func (c *Confirmed) Learned() *Pages {
 	p := New()
 	for key, classes := range c.pages.All() {
@@ -49,8 +49,8 @@ func (c *Confirmed) Learned() *Pages {
 	return p
 }
 
-// Loads returns how many loads of a page with a metric are remembered, at most Loads, and
-// whether an alert about them is open.
+// Loads returns how many loads of a metric on a page are in its baseline, and whether an
+// alert about the metric is open.
 func (p *Pages) Loads(url, metric string) (loads int, open bool) {
 	if page := p.pages.Peek(string(template.AppendPage(nil, url))); page != nil {
 		for i, w := range (*page).all() {

@@ -7,16 +7,15 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// An incident becomes the new level, which is no resolution, after newLevelLoads loads at
-// its level or after newLevelTime. A busy page has 20 loads in seconds, so it waits for
-// newLevelLeast as well; a page that is hardly ever loaded waits for newLevelFew loads.
+// An incident becomes the new level after newLevelLoads loads and newLevelLeast (a busy
+// page has 20 loads in seconds), or after newLevelTime and newLevelFew loads.
 const (
 	newLevelLoads, newLevelFew  = 20, 3
 	newLevelLeast, newLevelTime = time.Minute, 15 * time.Minute
 )
 
-// newLevelAfter returns the number of loads after which an incident of that age is a new
-// level.
+// newLevelAfter returns the number of loads after which an incident of an age is a new
+// level. few applies once it is older than newLevelTime.
 func newLevelAfter(age time.Duration, few int) int {
 	switch {
 	case age >= newLevelTime:
@@ -28,19 +27,18 @@ func newLevelAfter(age time.Duration, few int) int {
 	}
 }
 
-// incident is an open regression of the rule Pages. It ends by the baseline before it,
-// which is frozen. Slow loads join the window meanwhile, so the window's own median says
-// nothing of an end.
+// incident is an open regression of the rule Pages. It is measured against the baseline
+// before it, because slow loads join the window and raise its median.
 type incident struct {
 	before reference
 	// least is the least value over the baseline before.
 	least int64
 	// since is the time of its first load. If it is zero, the next load sets it.
 	since time.Time
-	// loads counts its loads up to newLevelLoads, and back those at the end that were not
-	// over the baseline before.
+	// loads counts its loads, up to newLevelLoads. back counts the newest of them in a row
+	// that were not over the baseline before.
 	loads, back int
-	// end is how it ended, until that was published.
+	// end is how it ended, until the end was published.
 	end incidentEnd
 }
 
@@ -55,8 +53,8 @@ const (
 	isNewLevel
 )
 
-// surelyBack is how many loads in a row end an incident of as many loads or more, even if
-// none of them is clearly as before.
+// surelyBack is how many loads in a row that are not over the baseline resolve an incident,
+// even if none of them is clearly as fast as before.
 const surelyBack = 3
 
 // take adds a load and returns the state of the incident.
@@ -93,9 +91,8 @@ func (i *incident) isBack(units int64) bool {
 	return 8*(2*units-i.before.double) <= 2*i.least-i.before.double
 }
 
-// resume begins an incident for alerts that are open without one, as in snapshots before
-// version 8: the window is still mostly of the time before, or its median would have ended
-// it.
+// resume begins an incident for open alerts without one, as in snapshots before version 8.
+// Most loads of the window are from before it: otherwise the median would have ended it.
 func (w *window) resume() {
 	b := w.baseline()
 	w.incident = &incident{before: b.reference(), least: max(b.sorted[w.n-1], b.double/2), loads: 1}

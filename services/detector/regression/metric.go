@@ -8,15 +8,15 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// metric is one field of the vitals. Values are counted in whole units, scale of which are
-// a millisecond, or 1 for CLS: so every comparison is exact.
+// metric is one field of the vitals. Values are whole numbers of units, so every comparison
+// is exact; scale units make a millisecond, for CLS the value 1.
 type metric struct {
 	key, name, unit string
 	scale           int64
 	of              func(*telemetry.Vitals) *float64
 }
 
-// The units: a timing in microseconds, CLS in steps of 0.0001.
+// The scales: timings are in microseconds, CLS is in steps of 0.0001.
 const (
 	timing = 1000
 	shift  = 10000
@@ -40,17 +40,19 @@ func (m *metric) units(v float64) int64 {
 
 func (m *metric) value(units int64) float64 { return float64(units) / float64(m.scale) }
 
-// over is the rule. All values are doubled, as the median is.
+// over reports whether a load is a regression against a baseline. The comparison doubles
+// the load, because baselines hold twice their median.
 func (m *metric) over(v int64, b *reference) bool {
 	return m.worse20(v, b.loads, b.double) && (b.loads < minSpread || 2*(2*v-b.double) > 3*b.spread)
 }
 
-// overWindow is over for a baseline with its loads, whose spread is seldom needed.
+// overWindow is over for a baseline with its loads. It computes the spread only if needed.
 func (m *metric) overWindow(v int64, b *baseline) bool {
 	return m.worse20(v, b.loads, b.double) && (b.loads < minSpread || 2*(2*v-b.double) > 3*b.spread())
 }
 
-// worse20 is over without the spread.
+// worse20 reports whether a load is more than 20% and at least 50 ms over a doubled median,
+// or 0.1 for CLS.
 func (m *metric) worse20(v int64, loads int, double int64) bool {
 	worse := 2*v - double
 	if m.scale == shift {
@@ -59,10 +61,10 @@ func (m *metric) worse20(v int64, loads int, double int64) bool {
 	return loads > 0 && 5*v > 3*double && worse >= 2*50*timing
 }
 
-// severe reports whether what is over is 50% over, or 0.25 for CLS.
+// severe reports whether a load is at least 50% over the baseline, or 0.25 for CLS.
 func (m *metric) severe(v int64, b *reference) bool { return m.severeDouble(2*v, b.double) }
 
-// severeDouble is severe for a value that is doubled as the baseline is.
+// severeDouble is severe for a doubled value and a doubled baseline.
 func (m *metric) severeDouble(v, baseline int64) bool {
 	if m.scale == shift {
 		return v-baseline >= 2*shift/4
@@ -70,7 +72,7 @@ func (m *metric) severeDouble(v, baseline int64) bool {
 	return 2*v >= 3*baseline
 }
 
-// worse returns by how much a doubled value is over a doubled baseline, rounded down.
+// worse describes by how much a doubled value is over a doubled baseline, rounded down.
 func (m *metric) worse(v, baseline int64) string {
 	switch {
 	case m.scale == shift:
@@ -82,7 +84,7 @@ func (m *metric) worse(v, baseline int64) string {
 	}
 }
 
-// The rule for Confirmed, with the least variation of loads: 5%, or 0.02 for CLS.
+// The scales of Confirmed. Loads vary by at least 5%, or 0.02 for CLS.
 var (
 	timings = changepoint.Scale{Factors: true, Percent: 20, Least: 2 * 50 * timing, Calm: 5}
 	shifts  = changepoint.Scale{Least: 2*shift/10 + 1, Calm: 2 * shift / 50}
@@ -95,8 +97,8 @@ func (m *metric) levels() *changepoint.Scale {
 	return &timings
 }
 
-// text shows a number of units with at most one decimal of a millisecond, or
-// four of CLS.
+// text formats a number of units, with at most one decimal for milliseconds and four for
+// CLS.
 func (m *metric) text(units float64) string {
 	decimals := 10.0
 	if m.scale == shift {

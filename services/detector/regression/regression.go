@@ -2,17 +2,20 @@
 //
 // The baseline of a metric on a page is the median of its last 20 loads, from the first
 // load on. A load is over it if a timing is more than 20% and at least 50 ms worse, or CLS
-// more than 0.1. From 5 loads on it must also lie outside the median + 3 MAD, so that a
-// page that always varies raises no alert. A load is compared before it joins the baseline.
-// A finding ends by the baseline before it, which is frozen until then: a load that is as
-// before ends it, and what stays for 20 loads and a minute, or for 15 minutes, ends it as a
-// new level, which is the baseline from then on and no resolution.
+// more than 0.1. From 5 loads on it must also lie outside the median + 3 MAD (median
+// absolute deviation), so a page that always varies raises no alert. A load is compared
+// before it joins the baseline.
 //
-// That is Pages, the specification's rule. Confirmed is the statistical rule: it raises
-// fewer alerts and says how certain it is. Rule uses the one that the settings choose.
+// A finding is measured against the baseline before it, which is frozen until the finding
+// ends. A load as fast as before resolves it. If it lasts for 20 loads and a minute, or for
+// 15 minutes, its level becomes the baseline: the alert is closed as a new level.
 //
-// A page is the path template of a URL. The package has no clock and does not bound
-// repetitions.
+// [Pages] is this rule, the one of the specification. [Confirmed] is the statistical rule:
+// it raises fewer alerts and states its confidence. [Rule] uses the one that the settings
+// choose.
+//
+// A page is the path template of a URL. The package has no clock and does not limit
+// repeated alerts.
 package regression
 
 import (
@@ -30,8 +33,8 @@ import (
 )
 
 // MaxPages is how many pages of one app have baselines. Past it, the least recently loaded
-// page is forgotten, with what is open on it: one finding a metric at most, which then
-// never ends.
+// page is evicted with its open findings, at most one for each metric, which then never
+// end.
 const MaxPages = 2000
 
 // Pages is the specification's rule for one app.
@@ -42,7 +45,7 @@ type Pages struct {
 	evicted uint64
 }
 
-// page holds a window for each metric that was seen on it.
+// page holds a window for each metric that was seen on it, nil for the others.
 type page [len(metrics)]*window
 
 // New returns an app without baselines.
@@ -51,10 +54,10 @@ func New() *Pages { return &Pages{pages: lru.New[string, *page](MaxPages)} }
 // Len returns the number of pages with baselines.
 func (p *Pages) Len() int { return p.pages.Len() }
 
-// Evicted returns how many were forgotten for lack of room since New.
+// Evicted returns how many pages were evicted since New.
 func (p *Pages) Evicted() uint64 { return p.evicted }
 
-// Size is about how many bytes are held.
+// Size returns about how many bytes are held.
 func (p *Pages) Size() int { return p.size }
 
 // Load compares a page load with the baselines of its page, then adds it to them. There is

@@ -8,9 +8,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// Rule raises alerts for pages that became slower, by the rules that the choice and the
-// age of the app need: [Pages] and [Confirmed]. One that is not needed is nil; one of
-// them never is, once Switch was called.
+// Rule raises alerts for pages that became slower. The settings and the age of the app
+// decide whether it needs [Pages], [Confirmed] or both; the other one is nil.
 type Rule struct {
 	rule.Instant
 	app       *rule.App
@@ -18,15 +17,15 @@ type Rule struct {
 	confirmed *Confirmed
 }
 
-// NewRule returns the rule for an app. It compares nothing before Switch was called.
+// NewRule returns the rule for an app. Call Switch before any other method.
 func NewRule(app *rule.App) rule.Rule { return &Rule{app: app} }
 
-// youngLoads is how many loads of a page's metric end its youth, where the app's own has
-// not ended before.
+// youngLoads is how many loads of a metric on a page of a young app are judged by the rule
+// for young apps.
 const youngLoads = 5
 
-// Switch starts the rules that an app needs that is young or not. One that is no longer
-// in force continues until its last alert has ended.
+// Switch starts and stops the rules for an app that is young, or not any more. A rule that
+// is no longer in force continues until its last alert has ended.
 func (r *Rule) Switch(young bool, _ time.Time) (changed bool) {
 	choice, specBefore, confirmedBefore := r.app.Choice.Regression, r.spec, r.confirmed
 	spec := choice.InForce(young) == ruleset.Spec || r.spec != nil && r.spec.AnyOpen()
@@ -52,8 +51,8 @@ func (r *Rule) Switch(young bool, _ time.Time) (changed bool) {
 	return r.spec != specBefore || r.confirmed != confirmedBefore
 }
 
-// Observe compares a page load. About a metric of a page the rule that has an alert open
-// continues alone until that has ended; otherwise the rule in force raises it.
+// Observe compares a page load. While a rule has an alert open about a metric of a page,
+// only that rule raises alerts about it; otherwise the rule in force does.
 func (r *Rule) Observe(e *rule.Event, now time.Time) (found []rule.Finding) {
 	if e.Vitals == nil {
 		return nil
@@ -62,7 +61,7 @@ func (r *Rule) Observe(e *rule.Event, now time.Time) (found []rule.Finding) {
 	if r.spec != nil {
 		for _, f := range r.spec.Load(e.App, e.URL, e.Vitals, now) {
 			loads, open := r.spec.Loads(e.URL, metricOf(f))
-			youngMetric := e.Young && loads <= youngLoads // this load is one of them
+			youngMetric := e.Young && loads <= youngLoads // loads includes this one
 			if f.Ends() || open || choice.InForce(youngMetric) == ruleset.Spec && !r.confirmedHas(e.URL, metricOf(f)) {
 				found = append(found, f)
 			}
@@ -104,16 +103,17 @@ func (r *Rule) Baselines() Baselines {
 	return r.spec
 }
 
-// Baselines are what is usual on the pages of an app.
+// Baselines has the usual values of the pages of an app.
 type Baselines interface {
-	// Baselines lists all, those of the page loaded last at the end.
+	// Baselines lists all baselines, those of the page loaded last at the end.
 	Baselines() []Baseline
-	// BaselinesOf lists those of one page.
+	// BaselinesOf lists the baselines of one page.
 	BaselinesOf(page string) []Baseline
 	// Names lists the pages, the one loaded last first.
 	Names() []string
-	// Len is the number of pages, Evicted how many were forgotten for lack of room.
+	// Len returns the number of pages.
 	Len() int
+	// Evicted returns how many pages were evicted for lack of room.
 	Evicted() uint64
 }
 
@@ -123,7 +123,7 @@ func (r *Rule) Count(c *rule.Counts) {
 	c.EvictedPages += r.Baselines().Evicted()
 }
 
-// Size is about how many bytes are held.
+// Size returns about how many bytes are held.
 func (r *Rule) Size() (bytes int) {
 	if r.spec != nil {
 		bytes += r.spec.Size()
@@ -134,7 +134,7 @@ func (r *Rule) Size() (bytes int) {
 	return bytes
 }
 
-// State has the baselines.
+// State writes or reads the baselines.
 func (r *Rule) State(s *snapshot.State) {
 	hasSpec, hasConfirmed := r.spec != nil, r.confirmed != nil
 	s.Bool(1, &hasSpec)

@@ -10,17 +10,17 @@ import (
 const (
 	// Loads is the number of loads in a baseline.
 	Loads = 20
-	// minSpread is the number of loads from which on the spread counts.
+	// minSpread is the number of loads from which on the spread is part of the rule.
 	minSpread = 5
 )
 
 // window holds the last loads of one metric on one page, in whole units.
 type window struct {
 	values [Loads]int64
-	n      int // how many are there
-	next   int // where the next goes: the oldest, once the window is full
+	n      int // how many of values are in use
+	next   int // index of the next load: that of the oldest, once the window is full
 	open   rule.Open
-	// incident is the open regression, or one whose end was not published yet; mostly nil.
+	// incident is the open regression, or one whose end was not published yet, else nil.
 	incident *incident
 }
 
@@ -30,17 +30,17 @@ func (w *window) add(v int64) {
 	w.n = min(w.n+1, Loads)
 }
 
-// baseline is a median and its loads.
+// baseline is the median of sorted loads.
 type baseline struct {
 	sorted [Loads]int64
 	loads  int
-	double int64 // twice the median, which may be a half
+	double int64 // twice the median, which is a whole number
 }
 
-// reference is what remains of a baseline without its loads.
+// reference is a baseline reduced to what comparisons need.
 type reference struct {
 	loads          int
-	double, spread int64 // see baseline
+	double, spread int64 // as in baseline
 }
 
 func (b *baseline) reference() reference {
@@ -59,7 +59,7 @@ func (w *window) baseline() baseline {
 	return b
 }
 
-// spread returns four times the median absolute deviation, which may be a quarter.
+// spread returns four times the median absolute deviation, which is a whole number.
 func (b *baseline) spread() int64 {
 	deviations := b.sorted
 	for i, v := range deviations[:b.loads] {
@@ -78,7 +78,7 @@ func double(sorted []int64) int64 {
 	return sorted[middle-1] + sorted[middle]
 }
 
-// keep forgets all but the newest loads.
+// keep drops all but the newest loads.
 func (w *window) keep(newest int) {
 	values := w.oldestFirst()
 	w.n, w.next = 0, 0
@@ -98,7 +98,7 @@ func (w *window) appendTo(loads []int64) []int64 {
 	return loads
 }
 
-// state has the loads, the oldest first, and what is open.
+// state writes or reads the loads, the oldest first, the open alerts and the incident.
 func (w *window) state(s *snapshot.State) {
 	var room [Loads]int64
 	loads := room[:0]
