@@ -1,12 +1,12 @@
 #!/bin/sh
-# Makes the roles as users of an operator's account, with credentials files, by
+# Creates the roles as users of an operator's account, with credentials files, by
 # nsc (github.com/nats-io/nsc). See README.md.
-# Written by a test from the table in shared/bus/roles.go; to write it again:
-#   cd shared && go test ./bus -run TestRolesOfAServer -update
+# Written by a test from the table in shared/bus/roles.go; to update it:
+#   go test ./shared/bus -run TestRolesOfAServer -update
 #
-# usage: nsc.sh DIR    the operator is there already
+# usage: nsc.sh DIR    the operator must exist
 set -eu
-dir=${1:?where to: a directory for the credentials files}
+dir=${1:?a directory for the credentials files}
 umask 077
 mkdir -p "$dir"
 

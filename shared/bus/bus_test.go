@@ -56,7 +56,7 @@ func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	c := connect(t, bus.Config{Name: "early", Role: bus.RoleDetector, Dir: dir}) // before the bus
 	if c.Connected() {
-		t.Fatal("connected to nothing")
+		t.Fatal("Connected before the bus runs = true, want false")
 	}
 	s, stop := serve(t, dir)
 	first := s.URL()
@@ -96,31 +96,31 @@ func TestFollowSurvivesARestartAtAnotherAddress(t *testing.T) {
 		select {
 		case m := <-got:
 			if m != fmt.Sprint(i) {
-				t.Fatalf("message %d is %s", i, m)
+				t.Fatalf("message %d = %s, want %[1]d", i, m)
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatalf("message %d is missing", i)
+			t.Fatalf("timed out waiting for message %d", i)
 		}
 	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	str, err := connect(t, bus.Config{Name: "look", Role: bus.RoleDetector, Server: s}).JS.Stream(t.Context(), bus.StreamTelemetry)
+	str, err := connect(t, bus.Config{Name: "check", Role: bus.RoleDetector, Server: s}).JS.Stream(t.Context(), bus.StreamTelemetry)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n := str.CachedInfo().State.Consumers; n != 0 {
-		t.Fatalf("%d consumers left behind", n)
+		t.Fatalf("%d consumers are left, want 0", n)
 	}
 }
 
-// TestFollowOfAStoreMadeAnew: a follower that goes on over the restart of a bus
-// whose store is gone follows what is there now.
-func TestFollowOfAStoreMadeAnew(t *testing.T) {
+// TestFollowOfARecreatedStore checks that a reader that continues after the restart of a bus
+// whose store was deleted follows the new streams.
+func TestFollowOfARecreatedStore(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, stop := serve(t, dir)
-	c := connect(t, bus.Config{Name: "follower", Role: bus.RoleDetector, Dir: dir})
+	c := connect(t, bus.Config{Name: "reader", Role: bus.RoleDetector, Dir: dir})
 	bustest.Eventually(t, "connection", c.Connected)
 	got := make(chan string, 100)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -154,10 +154,10 @@ func TestFollowOfAStoreMadeAnew(t *testing.T) {
 			select {
 			case m := <-got:
 				if m != want {
-					t.Fatalf("%s in place of %s", m, want)
+					t.Fatalf("got message %q, want %q", m, want)
 				}
 			case <-time.After(10 * time.Second):
-				t.Fatalf("%s is missing", want)
+				t.Fatalf("timed out waiting for message %q", want)
 			}
 		}
 	}

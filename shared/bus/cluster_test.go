@@ -17,179 +17,176 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// heard is what a follower was handed.
-type heard struct {
-	mu     sync.Mutex
-	times  map[string]int
+// receiver records what a reader was given.
+type receiver struct {
+	mu sync.Mutex
+	// counts is how often each text came.
+	counts map[string]int
 	last   uint64
-	unruly []string
+	// disordered has the messages that came after a later one.
+	disordered []string
 }
 
-func (h *heard) hear(m bus.Message) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if m.Seq <= h.last {
-		h.unruly = append(h.unruly, fmt.Sprintf("%d after %d", m.Seq, h.last))
+func newReceiver() *receiver { return &receiver{counts: map[string]int{}} }
+
+func (r *receiver) handle(m bus.Message) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if m.Seq <= r.last {
+		r.disordered = append(r.disordered, fmt.Sprintf("message %d after %d", m.Seq, r.last))
 	}
-	h.last = m.Seq
-	h.times[string(m.Data)]++
+	r.last = m.Seq
+	r.counts[string(m.Data)]++
 	return nil
 }
 
-func (h *heard) has(what []string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, w := range what {
-		if h.times[w] == 0 {
+func (r *receiver) hasAll(texts []string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, text := range texts {
+		if r.counts[text] == 0 {
 			return false
 		}
 	}
 	return true
 }
 
-// check says what is missing, and what was handed on twice.
-func (h *heard) check(t *testing.T, who string, accepted []string) {
+// check fails the test for accepted messages that are missing, and for messages that came
+// twice or out of order.
+func (r *receiver) check(t *testing.T, reader string, accepted []string) {
 	t.Helper()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, what := range accepted {
-		if h.times[what] == 0 {
-			t.Errorf("%s: %s was accepted and did not come", who, what)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, text := range accepted {
+		if r.counts[text] == 0 {
+			t.Errorf("%s: %q was accepted and did not come", reader, text)
 		}
 	}
-	for what, n := range h.times {
+	for text, n := range r.counts {
 		if n > 1 {
-			t.Errorf("%s: %s came %d times", who, what, n)
+			t.Errorf("%s: %q came %d times, want once", reader, text, n)
 		}
 	}
-	for _, u := range h.unruly {
-		t.Errorf("%s: %s", who, u)
+	if len(r.disordered) > 0 {
+		t.Errorf("%s: got %q, want ascending sequences", reader, r.disordered)
 	}
 }
 
-// telling publishes until it is stopped, and remembers what was accepted.
-type telling struct {
+// writer publishes until it is stopped, and records what was accepted.
+type writer struct {
 	accepted []string
 	count    atomic.Int64 // of accepted
 	refused  int
 }
 
-// tell publishes one message after the other. With ids, one that was not
-// acknowledged is said again, as a detector does; else it is given up, as by an
-// ingest service that has refused it.
-func (s *telling) tell(ctx context.Context, p *bus.Publisher, subject string, ids bool) {
+// publish publishes one message after the other until ctx ends. With ids, a message that was
+// not acknowledged is published again, as a detector does; without, it is given up, as by an
+// ingest service that has refused a request.
+func (w *writer) publish(ctx context.Context, p *bus.Publisher, subject string, ids bool) {
+	pause := time.NewTicker(5 * time.Millisecond)
+	defer pause.Stop()
 	for i := 0; ctx.Err() == nil; i++ {
-		what := fmt.Sprintf("%s %d", subject, i)
+		text := fmt.Sprintf("%s %d", subject, i)
 		for {
-			m := &nats.Msg{Subject: subject, Data: []byte(what)}
+			m := &nats.Msg{Subject: subject, Data: []byte(text)}
 			if ids {
-				m.Header = nats.Header{jetstream.MsgIDHeader: {what}}
+				m.Header = nats.Header{jetstream.MsgIDHeader: {text}}
 			}
 			_, err := p.Publish(context.WithoutCancel(ctx), m)
 			if err == nil {
-				s.accepted = append(s.accepted, what)
-				s.count.Add(1)
+				w.accepted = append(w.accepted, text)
+				w.count.Add(1)
 				break
 			}
-			s.refused++
+			w.refused++
 			if !ids {
 				break
 			}
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(5 * time.Millisecond):
+		case <-pause.C:
 		}
 	}
 }
 
 // TestRollingRestart restarts each server of a cluster in turn while alerts and
-// telemetry are published and followed: nothing accepted is lost, and nothing is
-// handed on twice. Alerts go on while a server is down.
+// telemetry are published and followed: no accepted message is lost, and none is
+// delivered twice. Alerts are still accepted while a server is down.
 func TestRollingRestart(t *testing.T) {
+	t.Parallel()
 	rig := bustest.Cluster(t, 3)
 	rig.Provision(bus.Layout{})
 
-	telling1, stopTelling := context.WithCancel(t.Context())
-	defer stopTelling()
-	var speakers sync.WaitGroup
-	speak := func(role bus.Role, subject string, ids bool) *telling {
+	publishing, stopPublishing := context.WithCancel(t.Context())
+	defer stopPublishing()
+	var writers sync.WaitGroup
+	startWriter := func(role bus.Role, subject string, ids bool) *writer {
 		p, err := bus.NewPublisher(rig.Connect(role), 64)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := &telling{}
-		speakers.Go(func() { s.tell(telling1, p, subject, ids) })
-		return s
+		w := &writer{}
+		writers.Go(func() { w.publish(publishing, p, subject, ids) })
+		return w
 	}
-	listening, stopListening := context.WithCancel(t.Context())
-	defer stopListening()
-	var listeners sync.WaitGroup
-	listen := func(role bus.Role, stream, url string) *heard {
+	following, stopFollowing := context.WithCancel(t.Context())
+	defer stopFollowing()
+	var readers sync.WaitGroup
+	startReader := func(role bus.Role, stream, url string) *receiver {
 		cfg := rig.Config(role)
-		cfg.Name, cfg.URL = "listener", url
+		cfg.Name, cfg.URL = "reader", url
 		c := connect(t, cfg)
-		h := &heard{times: map[string]int{}}
-		listeners.Go(func() {
-			err := bustest.Follow(listening, c, bus.FollowConfig{
+		r := newReceiver()
+		readers.Go(func() {
+			err := bustest.Follow(following, c, bus.FollowConfig{
 				Stream: stream, Logger: quiet(),
-				Recreated: func(bus.Position) { t.Errorf("%s was recreated", stream) },
-			}, h.hear)
+				Recreated: func(bus.Position) { t.Errorf("stream %s was recreated, want it kept", stream) },
+			}, r.handle)
 			if err != nil {
-				t.Error(err)
+				t.Errorf("follow %s = %v, want nil", stream, err)
 			}
 		})
-		return h
+		return r
 	}
-	ears := map[string]*heard{}
-	for i := range rig.Len() { // each knows of one server only; of the others it is told
-		ears[fmt.Sprintf("gateway at server %d", i+1)] = listen(bus.RoleGateway, bus.StreamAlerts, rig.URLOf(i))
+	gateways := map[string]*receiver{}
+	for i := range rig.Len() { // each has the URL of one server, which announces the others
+		gateways[fmt.Sprintf("gateway at server %d", i+1)] = startReader(bus.RoleGateway, bus.StreamAlerts, rig.URLOf(i))
 	}
-	detector := listen(bus.RoleDetector, bus.StreamTelemetry, rig.URL())
-	alerts := speak(bus.RoleDetector, "alerts.web.ci.error", true)
-	events := speak(bus.RoleIngest, "telemetry.web.log", false)
+	detector := startReader(bus.RoleDetector, bus.StreamTelemetry, rig.URL())
+	alerts := startWriter(bus.RoleDetector, "alerts.web.ci.error", true)
+	events := startWriter(bus.RoleIngest, "telemetry.web.log", false)
 
 	for i := range rig.Len() {
 		rig.Stop(i)
 		down := time.Now()
 		before := alerts.count.Load()
-		patiently(t, "alert while a server is down", func() bool { return alerts.count.Load() > before+20 })
+		bustest.Eventually(t, "alerts while a server is down", func() bool { return alerts.count.Load() > before+20 })
 		t.Logf("server %d is down: 20 alerts in %s", i+1, time.Since(down))
 		rig.Start(i)
 		rig.Ready()
 		before = events.count.Load()
-		patiently(t, "telemetry once all are there", func() bool { return events.count.Load() > before+20 })
+		bustest.Eventually(t, "telemetry with all servers", func() bool { return events.count.Load() > before+20 })
 	}
-	stopTelling()
-	speakers.Wait()
-	t.Logf("%d alerts, %d events accepted; %d and %d tries were not", len(alerts.accepted), len(events.accepted), alerts.refused, events.refused)
-	for who, h := range ears {
-		patiently(t, "alerts for the "+who, func() bool { return h.has(alerts.accepted) })
+	stopPublishing()
+	writers.Wait()
+	t.Logf("accepted: %d alerts, %d events; attempts that were not: %d and %d", len(alerts.accepted), len(events.accepted), alerts.refused, events.refused)
+	for name, r := range gateways {
+		bustest.Eventually(t, "alerts for the "+name, func() bool { return r.hasAll(alerts.accepted) })
 	}
-	patiently(t, "telemetry for the detector", func() bool { return detector.has(events.accepted) })
-	stopListening()
-	listeners.Wait()
-	for who, h := range ears {
-		h.check(t, who, alerts.accepted)
+	bustest.Eventually(t, "telemetry for the detector", func() bool { return detector.hasAll(events.accepted) })
+	stopFollowing()
+	readers.Wait()
+	for name, r := range gateways {
+		r.check(t, name, alerts.accepted)
 	}
 	detector.check(t, "detector", events.accepted)
 }
 
-// patiently waits for what takes elections.
-func patiently(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for !ok() {
-		if time.Now().After(deadline) {
-			t.Fatalf("no %s within a minute", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-// TestReplicasLag: what a direct read gives is never torn: an older beginning of
-// the stream, in order, to which reading on adds what is missing.
+// TestReplicasLag checks that a direct read from a replica that lags returns the stream up to
+// an older message, in order and without gaps. Reading on returns the rest.
 func TestReplicasLag(t *testing.T) {
+	t.Parallel()
 	rig := bustest.Cluster(t, 3)
 	rig.Provision(bus.Layout{})
 	p, err := bus.NewPublisher(rig.Connect(bus.RoleDetector), 64)
@@ -224,7 +221,7 @@ func TestReplicasLag(t *testing.T) {
 	}
 	t.Logf("%d of %d reads lacked the newest alert", lagged, alerts*len(readers))
 	for r, c := range readers {
-		patiently(t, "all alerts", func() bool {
+		bustest.Eventually(t, "all alerts", func() bool {
 			msgs, err := c.Read(t.Context(), bus.StreamAlerts, uint64(len(read[r])+1), alerts)
 			if err != nil {
 				t.Fatal(err)
@@ -234,15 +231,16 @@ func TestReplicasLag(t *testing.T) {
 		})
 		for i, m := range read[r] {
 			if m.Seq != uint64(i+1) || string(m.Data) != fmt.Sprint(i) {
-				t.Fatalf("at server %d: %s at %d in place of %d", r+1, m.Data, m.Seq, i)
+				t.Fatalf("server %d: message %d has sequence %d and data %s, want sequence %d and data %d", r+1, i, m.Seq, m.Data, i+1, i)
 			}
 		}
 	}
 }
 
-// TestReplicasAreRaised: what an earlier version made with one copy gets three, and
-// keeps what it holds; what has three keeps them.
+// TestReplicasAreRaised checks that a stream with one replica, as earlier versions made it, gets
+// three and keeps its messages, and that one with three keeps these.
 func TestReplicasAreRaised(t *testing.T) {
+	t.Parallel()
 	rig := bustest.Cluster(t, 3)
 	rig.Provision(bus.Layout{Replicas: 1})
 	c := rig.Connect(bus.RoleDetector)
@@ -262,27 +260,27 @@ func TestReplicasAreRaised(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := replicas(bus.StreamAlerts); got != 1 {
-		t.Fatalf("%d replicas", got)
+		t.Fatalf("%s has %d replicas, want 1", bus.StreamAlerts, got)
 	}
-	// A service that may not give it more says so, and works.
+	// A service that may not add replicas logs that, and works.
 	if err := bus.Provision(t.Context(), c, bus.Layout{}, quiet()); err != nil {
-		t.Errorf("a service on it: %v", err)
+		t.Errorf("Provision as a detector = %v, want nil", err)
 	}
 	rig.Provision(bus.Layout{})
 	rig.Provision(bus.Layout{Replicas: 1}) // never fewer
 	for stream, want := range map[string]int{bus.StreamAlerts: 3, "KV_" + bus.BucketOwners: 3, bus.StreamTelemetry: 1} {
 		if got := replicas(stream); got != want {
-			t.Errorf("%s has %d replicas", stream, got)
+			t.Errorf("%s has %d replicas, want %d", stream, got, want)
 		}
 	}
 	reader := rig.Connect(bus.RoleGateway)
-	patiently(t, "what it held", func() bool {
+	bustest.Eventually(t, "message from before", func() bool {
 		msgs, err := reader.Read(t.Context(), bus.StreamAlerts, 1, 10)
 		return err == nil && len(msgs) == 1 && string(msgs[0].Data) == "kept"
 	})
-	// The configuration says three from the beginning; the copies are made one after
-	// the other, and until then the first one's server is needed.
-	patiently(t, "three copies", func() bool {
+	// The configuration has three replicas at once. The servers create them one after the
+	// other; until then the first one's server is needed.
+	bustest.Eventually(t, "three current replicas", func() bool {
 		s, err := c.JS.Stream(t.Context(), bus.StreamAlerts)
 		if err != nil {
 			return false
@@ -290,9 +288,9 @@ func TestReplicasAreRaised(t *testing.T) {
 		cluster := s.CachedInfo().Cluster
 		return cluster.Desired == nil && len(cluster.Replicas) == 2 && cluster.Replicas[0].Current && cluster.Replicas[1].Current
 	})
-	for i := range rig.Len() { // wherever the first copy was
+	for i := range rig.Len() { // one of them has the first replica
 		rig.Stop(i)
-		patiently(t, "alert with a server down", func() bool {
+		bustest.Eventually(t, "alert with a server down", func() bool {
 			_, err := p.Publish(t.Context(), &nats.Msg{Subject: "alerts.web.ci.error", Data: []byte("more")})
 			return err == nil
 		})
@@ -301,25 +299,19 @@ func TestReplicasAreRaised(t *testing.T) {
 	}
 }
 
-// TestTooFewServers: what can't be is said with what to do.
+// TestTooFewServers checks that the error for more replicas than servers names the fix.
 func TestTooFewServers(t *testing.T) {
+	t.Parallel()
 	rig := bustest.Cluster(t, 3)
 	c := rig.Connect(bus.RoleProvisioner)
 	err := bus.Provision(t.Context(), c, bus.Layout{Replicas: 5}, quiet())
 	var api *jetstream.APIError
 	if !errors.As(err, &api) || api.ErrorCode != 10005 {
-		t.Errorf("five copies on three servers: %v", err)
+		t.Errorf("Provision with five replicas on three servers = %v, want the server's error 10005", err)
 	}
-	if text := fmt.Sprint(err); !contains(text, "start more servers", "TOCSIN_REPLICAS") {
-		t.Errorf("it is said as %s", text)
-	}
-}
-
-func contains(text string, parts ...string) bool {
-	for _, part := range parts {
-		if !strings.Contains(text, part) {
-			return false
+	for _, want := range []string{"start more servers", "TOCSIN_REPLICAS"} {
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("Provision with five replicas on three servers = %v, want %q in it", err, want)
 		}
 	}
-	return true
 }

@@ -8,18 +8,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-var update = flag.Bool("update", false, "write the files that the table of roles gives")
+var update = flag.Bool("update", false, "overwrite the files that are generated from the table of roles")
 
-// deployed is the configuration of external servers.
+// deployed is the directory with the configuration of external servers.
 const deployed = "../../deploy/nats"
 
 func externalRoles() []bus.Role { return append(bus.Roles(), bus.RoleProvisioner) }
 
-// TestRolesOfAServer: what the servers' configuration lets each role do is what the
-// table says, also where the roles are users of an operator.
+// TestRolesOfAServer checks that the configuration of servers gives each role the permissions
+// of the table, also where the roles are users of an operator.
 func TestRolesOfAServer(t *testing.T) {
 	for file, want := range map[string]string{"roles.conf": rolesConf(), "nsc.sh": nscScript()} {
 		file = filepath.Join(deployed, file)
@@ -37,28 +39,28 @@ func TestRolesOfAServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if string(got) != want {
-			t.Errorf("%s is not what the table of roles gives: run the test with -update and look at the difference", file)
+			t.Errorf("%s differs from the table of roles; run the test with -update (-want +got):\n%s", file, cmp.Diff(want, string(got)))
 		}
 	}
 }
 
-const golden = `# Written by a test from the table in shared/bus/roles.go; to write it again:
-#   cd shared && go test ./bus -run TestRolesOfAServer -update
+const golden = `# Written by a test from the table in shared/bus/roles.go; to update it:
+#   go test ./shared/bus -run TestRolesOfAServer -update
 `
 
 func rolesConf() string {
-	return "# Who may do what on the bus.\n" + golden + "\n" + bus.ServerAccounts(func(r bus.Role) string { return "$" + r.KeyVariable() })
+	return "# The permissions of each role on the bus.\n" + golden + "\n" + bus.ServerAccounts(func(r bus.Role) string { return "$" + r.KeyVariable() })
 }
 
 func nscScript() string {
 	var b strings.Builder
 	b.WriteString(`#!/bin/sh
-# Makes the roles as users of an operator's account, with credentials files, by
+# Creates the roles as users of an operator's account, with credentials files, by
 # nsc (github.com/nats-io/nsc). See README.md.
 ` + golden + `#
-# usage: nsc.sh DIR    the operator is there already
+# usage: nsc.sh DIR    the operator must exist
 set -eu
-dir=${1:?where to: a directory for the credentials files}
+dir=${1:?a directory for the credentials files}
 umask 077
 mkdir -p "$dir"
 
@@ -69,15 +71,15 @@ nsc add account --name DASHBOARDS
 	fmt.Fprintf(&b, "nsc edit account --name DASHBOARDS --conns %d\n", bus.MaxDashboards)
 	b.WriteString(`services=$(nsc describe account --name TOCSIN --field sub | tr -d '"')
 `)
-	looks := bus.RoleDashboard.Permissions()
-	for i, subject := range looks.Subscribe {
+	dashboard := bus.RoleDashboard.Permissions()
+	for i, subject := range dashboard.Subscribe {
 		if strings.HasPrefix(subject, "_INBOX.") {
 			continue
 		}
 		fmt.Fprintf(&b, "nsc add export --account TOCSIN --name live-%d --subject '%s'\n", i, subject)
 		fmt.Fprintf(&b, "nsc add import --account DASHBOARDS --name live-%d --src-account \"$services\" --remote-subject '%s' --local-subject '%s'\n", i, subject, subject)
 	}
-	for i, subject := range looks.Publish {
+	for i, subject := range dashboard.Publish {
 		fmt.Fprintf(&b, "nsc add export --account TOCSIN --name look-%d --service --response-type Stream --response-threshold %s --subject '%s'\n", i, bus.ReplyThreshold, subject)
 		fmt.Fprintf(&b, "nsc add import --account DASHBOARDS --name look-%d --service --src-account \"$services\" --remote-subject '%s' --local-subject '%s'\n", i, subject, subject)
 	}

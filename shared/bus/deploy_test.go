@@ -20,8 +20,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// makeKeyFiles does what tocsin keys does, and what its .env files then do.
-func makeKeyFiles(t *testing.T) (dir string) {
+// createKeys creates keys and variables as tocsin keys and its .env files do.
+func createKeys(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, role := range externalRoles() {
@@ -38,8 +38,8 @@ func makeKeyFiles(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestConfiguredServers runs servers from the files in deploy/nats as they are,
-// prepares them, and tries on the wire what each role may and may not do.
+// TestConfiguredServers runs servers from the files in deploy/nats, provisions them, and tries
+// on the wire what each role may and may not do.
 func TestConfiguredServers(t *testing.T) {
 	for _, c := range []struct {
 		file     string
@@ -53,7 +53,7 @@ func TestConfiguredServers(t *testing.T) {
 		{file: "cluster-tls.conf", servers: 3, tls: true, replicas: 3},
 	} {
 		t.Run(c.file, func(t *testing.T) {
-			creds := makeKeyFiles(t)
+			creds := createKeys(t)
 			var files bustest.Certificates
 			if c.tls {
 				files = bustest.TLS(t)
@@ -68,37 +68,37 @@ func TestConfiguredServers(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := s.CachedInfo().Config.Replicas; got != c.replicas {
-					t.Errorf("%s has %d replicas", stream, got)
+					t.Errorf("%s has %d replicas, want %d", stream, got, c.replicas)
 				}
 			}
-			onTheWire(t, rig, func(role bus.Role) nats.Option {
+			checkRoles(t, rig, func(role bus.Role) nats.Option {
 				auth, err := nats.NkeyOptionFromSeed(rig.Creds(role))
 				if err != nil {
 					t.Fatal(err)
 				}
 				return auth
 			})
-			websocketOrigins(t, rig, c.tls)
-			monitored(t, rig)
+			checkOrigins(t, rig, c.tls)
+			checkProbes(t, rig)
 		})
 	}
 }
 
-// onTheWire tries what each role may and may not do, at each server, over TCP and
+// checkRoles tries what each role may and may not do, at each server, over TCP and
 // over the websocket.
-func onTheWire(t *testing.T, rig *bustest.Rig, auth func(bus.Role) nats.Option) {
+func checkRoles(t *testing.T, rig *bustest.Rig, auth func(bus.Role) nats.Option) {
 	t.Helper()
-	seq, witness := sayAlert(t, rig), rig.Connect(bus.RoleGateway)
+	seq, witness := publishAlert(t, rig), rig.Connect(bus.RoleGateway)
 	for i := range rig.Len() {
-		for how, url := range map[string]string{"TCP": rig.URLOf(i), "websocket": rig.WSURLOf(i)} {
-			t.Run(fmt.Sprintf("server %d over %s", i+1, how), func(t *testing.T) {
+		for transport, url := range map[string]string{"TCP": rig.URLOf(i), "websocket": rig.WSURLOf(i)} {
+			t.Run(fmt.Sprintf("server %d over %s", i+1, transport), func(t *testing.T) {
 				dial := func(role bus.Role) *bustest.Wire {
 					t.Helper()
 					return bustest.Dial(t, url, append(rig.TLSOptions(), auth(role))...)
 				}
 				w := dial(bus.RoleDashboard)
 				w.MayOnlyRead()
-				looks(t, rig, w, seq)
+				checkReads(t, rig, w, seq)
 				w.RepliesAreHarmless(witness, seq)
 				for _, role := range externalRoles() {
 					w := dial(role)
@@ -113,7 +113,7 @@ func onTheWire(t *testing.T, rig *bustest.Rig, auth func(bus.Role) nats.Option) 
 	}
 }
 
-// refusals are what the others than a dashboard must not do.
+// refusals lists what the roles other than the dashboard must not do.
 var refusals = map[bus.Role][]struct{ publish, subscribe []string }{
 	bus.RoleIngest: {{
 		publish: []string{
@@ -145,8 +145,8 @@ var refusals = map[bus.Role][]struct{ publish, subscribe []string }{
 	}},
 }
 
-// sayAlert publishes an alert as a detector does, and says where it is stored.
-func sayAlert(t *testing.T, rig *bustest.Rig) uint64 {
+// publishAlert publishes an alert as a detector does, and returns its sequence.
+func publishAlert(t *testing.T, rig *bustest.Rig) uint64 {
 	t.Helper()
 	c := rig.Connect(bus.RoleDetector)
 	defer c.Close()
@@ -161,9 +161,8 @@ func sayAlert(t *testing.T, rig *bustest.Rig) uint64 {
 	return seq
 }
 
-// looks sees that a dashboard has what it is for: new alerts, and those before by
-// their sequence.
-func looks(t *testing.T, rig *bustest.Rig, w *bustest.Wire, seq uint64) {
+// checkReads checks that a dashboard receives new alerts, and reads old ones by their sequence.
+func checkReads(t *testing.T, rig *bustest.Rig, w *bustest.Wire, seq uint64) {
 	t.Helper()
 	live, err := w.SubscribeSync(bus.AllLiveAlerts)
 	if err != nil {
@@ -172,15 +171,15 @@ func looks(t *testing.T, rig *bustest.Rig, w *bustest.Wire, seq uint64) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	// In a cluster the other servers hear of a subscription a moment later.
+	// In a cluster, a subscription reaches the other servers a moment later.
 	var m *nats.Msg
 	bustest.Eventually(t, "live alert", func() bool {
-		sayAlert(t, rig)
+		publishAlert(t, rig)
 		m, err = live.NextMsg(100 * time.Millisecond)
 		return err == nil
 	})
 	if m.Subject != "live.alerts.web.ci.error" || m.Header.Get(jetstream.SequenceHeader) == "" {
-		t.Errorf("live alert: %+v", m)
+		t.Errorf("live alert = %+v, want one on live.alerts.web.ci.error with its sequence", m)
 	}
 	ask, err := json.Marshal(map[string]uint64{"seq": seq})
 	if err != nil {
@@ -188,16 +187,16 @@ func looks(t *testing.T, rig *bustest.Rig, w *bustest.Wire, seq uint64) {
 	}
 	m, err = w.Request("$JS.API.DIRECT.GET."+bus.StreamAlerts, ask, 5*time.Second)
 	if err != nil || string(m.Data) != `{"id":"a"}` {
-		t.Errorf("direct get: %v, %v", m, err)
+		t.Errorf("direct get of message %d = %v, %v, want the alert", seq, m, err)
 	}
 }
 
-// websocketOrigins: a page of another origin is turned away.
-func websocketOrigins(t *testing.T, rig *bustest.Rig, secure bool) {
+// checkOrigins checks that pages of other origins may not use the websocket.
+func checkOrigins(t *testing.T, rig *bustest.Rig, secure bool) {
 	t.Helper()
 	scheme := map[bool]string{false: "http", true: "https"}[secure]
 	if url := rig.WSURLOf(0); strings.HasPrefix(url, "wss") != secure {
-		t.Errorf("the websocket is %s", url)
+		t.Errorf("URL of the websocket = %s, want TLS: %t", url, secure)
 	}
 	for origin, want := range map[string]int{bustest.PageOrigin: http.StatusSwitchingProtocols, "https://evil.example": http.StatusForbidden, "null": http.StatusForbidden} {
 		_, addr, _ := strings.Cut(rig.WSURLOf(0), "://")
@@ -216,13 +215,13 @@ func websocketOrigins(t *testing.T, rig *bustest.Rig, secure bool) {
 		_ = resp.Body.Close()
 		tr.CloseIdleConnections()
 		if resp.StatusCode != want {
-			t.Errorf("origin %s: %s", origin, resp.Status)
+			t.Errorf("origin %s: status = %d, want %d", origin, resp.StatusCode, want)
 		}
 	}
 }
 
-// monitored asks what a probe asks.
-func monitored(t *testing.T, rig *bustest.Rig) {
+// checkProbes sends the request of a probe to each server.
+func checkProbes(t *testing.T, rig *bustest.Rig) {
 	t.Helper()
 	for i := range rig.Len() {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -238,13 +237,13 @@ func monitored(t *testing.T, rig *bustest.Rig) {
 		_ = resp.Body.Close()
 		cancel()
 		if resp.StatusCode != http.StatusOK {
-			t.Errorf("server %d: %s", i+1, resp.Status)
+			t.Errorf("server %d: status of /healthz = %d, want 200", i+1, resp.StatusCode)
 		}
 	}
 }
 
-// TestConfiguredServersOfAnOperator: the same with credentials files, as nsc makes
-// them. Its --mem-resolver writes what this test writes in place of roles.conf.
+// TestConfiguredServersOfAnOperator does the same with credentials files, as nsc creates them.
+// Its --mem-resolver writes what this test writes as roles.conf.
 func TestConfiguredServersOfAnOperator(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"single.conf", "common.conf"} {
@@ -260,15 +259,15 @@ func TestConfiguredServersOfAnOperator(t *testing.T) {
 	rig := bustest.Serve(t, "", bustest.Configured(t, filepath.Join(dir, "single.conf"), 1)...)
 	rig.CredsOf = func(role bus.Role) string { return creds[role] }
 	rig.Provision(bus.Layout{})
-	onTheWire(t, rig, func(role bus.Role) nats.Option { return nats.UserCredentials(creds[role]) })
+	checkRoles(t, rig, func(role bus.Role) nats.Option { return nats.UserCredentials(creds[role]) })
 }
 
 // writeOperator writes an operator's roles.conf and a credentials file for each role.
 func writeOperator(t *testing.T, dir string) map[bus.Role]string {
 	t.Helper()
-	pair := func(make func() (nkeys.KeyPair, error)) (nkeys.KeyPair, string) {
+	pair := func(create func() (nkeys.KeyPair, error)) (nkeys.KeyPair, string) {
 		t.Helper()
-		key, err := make()
+		key, err := create()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,9 +278,8 @@ func writeOperator(t *testing.T, dir string) map[bus.Role]string {
 		return key, public
 	}
 	operatorKey, operator := pair(nkeys.CreateOperator)
-	systemKey, system := pair(nkeys.CreateAccount)
+	_, system := pair(nkeys.CreateAccount)
 	accountKey, account := pair(nkeys.CreateAccount)
-	_ = systemKey // it signs nobody here
 	encode := func(claims jwt.Claims, by nkeys.KeyPair) string {
 		t.Helper()
 		token, err := claims.Encode(by)
@@ -309,13 +307,13 @@ func writeOperator(t *testing.T, dir string) map[bus.Role]string {
 		acc.Exports.Add(export)
 		view.Imports.Add(&jwt.Import{Name: subject, Account: account, Subject: s, LocalSubject: jwt.RenamingSubject(s), Type: kind})
 	}
-	looks := bus.RoleDashboard.Permissions()
-	for _, s := range looks.Subscribe {
+	dashboard := bus.RoleDashboard.Permissions()
+	for _, s := range dashboard.Subscribe {
 		if !strings.HasPrefix(s, "_INBOX.") {
 			share(s, jwt.Stream)
 		}
 	}
-	for _, s := range looks.Publish {
+	for _, s := range dashboard.Publish {
 		share(s, jwt.Service)
 	}
 	conf := fmt.Sprintf("operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n  %s: %s\n  %s: %s\n  %s: %s\n}\n",

@@ -20,6 +20,7 @@ import (
 func TestConflict(t *testing.T) {
 	for _, servers := range []int{1, 3} {
 		t.Run(fmt.Sprintf("%d servers", servers), func(t *testing.T) {
+			t.Parallel()
 			r := bustest.Cluster(t, servers)
 			r.Provision(bus.Layout{})
 			c := r.Connect(bus.RoleGateway)
@@ -40,16 +41,16 @@ func TestConflict(t *testing.T) {
 			}
 			_, created := kv.Create(t.Context(), bus.KeyAcks, []byte("3"))
 			_, updated := kv.Update(t.Context(), bus.KeyAcks, []byte("3"), first)
-			for what, err := range map[string]error{"create": created, "update": updated, "publish": write()} {
+			for operation, err := range map[string]error{"create": created, "update": updated, "publish": write()} {
 				if !bus.Conflict(err) {
-					t.Errorf("%s: %v is no conflict", what, err)
+					t.Errorf("%s = %v, want a conflict", operation, err)
 				}
 			}
 		})
 	}
 	for _, err := range []error{nil, errors.New("something else"), bus.ErrUnreachable, jetstream.ErrStreamNotFound} {
 		if bus.Conflict(err) {
-			t.Errorf("%v is a conflict", err)
+			t.Errorf("Conflict(%v) = true, want false", err)
 		}
 	}
 }
@@ -154,8 +155,10 @@ func TestDocumentConflicts(t *testing.T) {
 	}
 }
 
-// TestDocumentConflictStorm: attempts are bounded where another process always writes first.
+// TestDocumentConflictStorm checks that attempts are bounded where another process always
+// writes first.
 func TestDocumentConflictStorm(t *testing.T) {
+	t.Parallel()
 	s := bustest.Start(t).Connect(bus.RoleGateway)
 	d := s.Document(bus.BucketGateways, "busy")
 	attempts := 0

@@ -150,13 +150,13 @@ type follower struct {
 	cfg    *FollowConfig
 	handle func(Message) error
 	name   string
-	// consumers counts those made so far, each of which has a name of its own.
+	// consumers counts those created so far. Each has its own name.
 	consumers int
 	// progressed is set when a message came since the last interruption.
 	progressed bool
 }
 
-// handleError tells an error of the caller from those of the bus.
+// handleError marks an error of the caller's handler, to distinguish it from those of the bus.
 type handleError struct{ err error }
 
 func (e *handleError) Error() string { return e.err.Error() }
@@ -172,7 +172,7 @@ func (f *follower) run(ctx context.Context) error {
 		return err
 	}
 	// Not the client's ordered consumer: when its server vanishes, that one waits 10 s for
-	// an answer, whatever happens to the connection meanwhile.
+	// an answer, even over a reconnection.
 	consumer, err := f.js.CreateConsumer(ctx, f.cfg.Stream, f.consumer())
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)

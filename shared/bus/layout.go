@@ -21,7 +21,7 @@ const (
 	clusterReplicas = 3
 )
 
-// Layout says how the streams are distributed over the servers of an external bus. The zero
+// Layout is the distribution of the streams over the servers of an external bus. The zero
 // value is right for a single server and for a cluster of three.
 type Layout struct {
 	// Replicas of alerts, CI results, notices, deliveries and all buckets; 0 means 3 where the

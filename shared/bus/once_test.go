@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// TestOnce: a connection that is tried once is there, or known not to be.
+// TestOnce checks that one attempt to connect succeeds, or fails within its time.
 func TestOnce(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	const patience = 100 * time.Millisecond
@@ -20,7 +20,7 @@ func TestOnce(t *testing.T) {
 		return bus.Connect(t.Context(), cfg)
 	}
 	if _, err := once(bus.Config{Dir: dir}); !errors.Is(err, bus.ErrUnreachable) {
-		t.Errorf("nothing runs: %v", err)
+		t.Errorf("Connect without a bus = %v, want ErrUnreachable", err)
 	}
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -34,22 +34,22 @@ func TestOnce(t *testing.T) {
 	if err := dead.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for what, l := range map[string]net.Listener{"dead": dead, "mute": mute} {
+	for name, l := range map[string]net.Listener{"dead": dead, "mute": mute} {
 		begun := time.Now()
 		_, err := once(bus.Config{URL: "nats://" + l.Addr().String()})
 		if took := time.Since(begun); !errors.Is(err, bus.ErrUnreachable) || took > 10*patience {
-			t.Errorf("%s: %v after %v", what, err, took)
+			t.Errorf("Connect to a %s server = %v after %v, want ErrUnreachable within %v", name, err, took, 10*patience)
 		}
 	}
 	_, stop := serve(t, dir)
 	var c *bus.Session
-	bustest.Eventually(t, "a connection in time", func() bool { c, err = once(bus.Config{Dir: dir}); return err == nil })
+	bustest.Eventually(t, "connection in one attempt", func() bool { c, err = once(bus.Config{Dir: dir}); return err == nil })
 	defer c.Close()
 	if !c.Connected() {
-		t.Error("it is not there")
+		t.Error("Connected = false, want true")
 	}
 	stop()
-	bustest.Eventually(t, "its end", c.NC.IsClosed)
+	bustest.Eventually(t, "closed connection", c.NC.IsClosed)
 	lock, err := dir.Lock()
 	if err != nil {
 		t.Fatal(err)
@@ -61,6 +61,6 @@ func TestOnce(t *testing.T) {
 	begun := time.Now()
 	_, err = once(bus.Config{Dir: dir})
 	if took := time.Since(begun); !errors.Is(err, bus.ErrUnreachable) || took > 10*patience {
-		t.Errorf("the bus is mute: %v after %v", err, took)
+		t.Errorf("Connect to a mute bus = %v after %v, want ErrUnreachable within %v", err, took, 10*patience)
 	}
 }

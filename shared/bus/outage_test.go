@@ -16,9 +16,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// TestFollowOverTheRestartOfTheStreamsServer: the stream lies on one server alone,
-// and who follows it is connected to another, which stays. Nothing tells that the
-// consumers are gone but their silence.
+// TestFollowOverTheRestartOfTheStreamsServer has a stream on one server alone, and readers that
+// are connected to another server, which stays up. The readers find out that their consumers
+// are gone only because these are silent.
 func TestFollowOverTheRestartOfTheStreamsServer(t *testing.T) {
 	const (
 		partitions, apps = 3, 12
@@ -53,14 +53,14 @@ func TestFollowOverTheRestartOfTheStreamsServer(t *testing.T) {
 			cfg := bus.FollowConfig{Stream: bus.StreamTelemetry, Subjects: bus.TelemetryOf(p, partitions), Logger: quiet()}
 			err := bustest.Follow(ctx, reader, cfg, func(m bus.Message) error {
 				if m.Seq <= last {
-					t.Errorf("partition %d: %d after %d", p, m.Seq, last)
+					t.Errorf("partition %d: got message %d after %d, want ascending sequences", p, m.Seq, last)
 				}
 				last = m.Seq
 				got.Add(1)
 				return nil
 			})
 			if err != nil {
-				t.Error(err)
+				t.Errorf("partition %d: Follow = %v, want nil", p, err)
 			}
 		})
 	}
@@ -74,20 +74,21 @@ func TestFollowOverTheRestartOfTheStreamsServer(t *testing.T) {
 		}
 	}
 	send()
-	bustest.Eventually(t, "what was sent before", func() bool { return got.Load() == apps })
+	bustest.Eventually(t, "messages sent before the restart", func() bool { return got.Load() == apps })
 
 	r.Restart(home)
 	begin := time.Now()
 	send()
-	bustest.Eventually(t, "what was sent after", func() bool { return got.Load() == 2*apps })
+	bustest.Eventually(t, "messages sent after the restart", func() bool { return got.Load() == 2*apps })
 	if took := time.Since(begin); took > within {
-		t.Errorf("it took %s", took)
+		t.Errorf("the readers had all messages %s after the restart, want at most %s", took, within)
 	}
 }
 
-// TestFollowWhereAConsumerStays: one that could not be deleted, or that nobody knows
-// to be made, is not in the way of the next.
+// TestFollowWhereAConsumerStays checks that a consumer that could not be deleted is not in the
+// way of the next one.
 func TestFollowWhereAConsumerStays(t *testing.T) {
+	t.Parallel()
 	ns, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 		Users: []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{
@@ -130,9 +131,10 @@ func TestFollowWhereAConsumerStays(t *testing.T) {
 	}
 }
 
-// TestQuestionsThatGetLost are given up long before the time of whoever asked: it can
-// ask again, and does.
-func TestQuestionsThatGetLost(t *testing.T) {
+// TestLostQuestions checks that a question to the bus that gets no answer ends long before the
+// context of the caller, who can then ask again.
+func TestLostQuestions(t *testing.T) {
+	t.Parallel()
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true})
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +149,7 @@ func TestQuestionsThatGetLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(silent.Close)
-	if _, err := silent.SubscribeSync("$JS.API.>"); err != nil { // in the place of a leader that is gone
+	if _, err := silent.SubscribeSync("$JS.API.>"); err != nil { // as a leader that is gone
 		t.Fatal(err)
 	}
 	if err := silent.Flush(); err != nil {
@@ -162,7 +164,7 @@ func TestQuestionsThatGetLost(t *testing.T) {
 		"partitions": func() error { _, err := c.Partitions(ctx); return err },
 	} {
 		if err := ask(); err == nil || ctx.Err() != nil {
-			t.Errorf("%s: %v, and the time of who asked: %v", name, err, ctx.Err())
+			t.Errorf("%s = %v with context error %v, want an error before the context ends", name, err, ctx.Err())
 		}
 	}
 }

@@ -22,10 +22,10 @@ var ErrUnprovisioned = errors.New("the bus is not prepared: run tocsin provision
 // have lower ones than the table. Higher limits of an operator stay. It never deletes
 // anything.
 //
-// Where nothing is to be changed it only reads, which each role but the dashboard may. Where
+// Without anything to change it only reads, which each role but the dashboard may. Where
 // the role may not make a change, the error wraps [ErrUnprovisioned]; fewer replicas than
 // wanted are then only logged, because the bus works without. Other errors wrap
-// [ErrIncompatible] or [ErrUnreachable], or say what the bus answered.
+// [ErrIncompatible] or [ErrUnreachable], or have the answer of the bus.
 func Provision(ctx context.Context, c *Session, layout Layout, log *slog.Logger) error {
 	changes, err := Plan(ctx, c, layout)
 	if err != nil {
@@ -170,7 +170,7 @@ func wrapStream(doing, name string, err error) error {
 	return nil
 }
 
-// reconcileSplit reports whether an existing stream is to be split into partitions. A stream
+// reconcileSplit reports whether to split an existing stream into partitions. A stream
 // with messages can't be: readers of partitions would not see them.
 //
 // Between the check and the change a message may still arrive unsplit. It is read with the

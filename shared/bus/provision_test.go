@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -16,7 +17,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// serverPermissions are those of a role as a server's options have them.
+// serverPermissions returns the permissions of a role as a server's options have them.
 func serverPermissions(role bus.Role) *server.Permissions {
 	p := role.Permissions()
 	list := &server.Permissions{
@@ -29,7 +30,7 @@ func serverPermissions(role bus.Role) *server.Permissions {
 	return list
 }
 
-// users are a server's without keys: each role's name is its password.
+// users returns a user for each role, without a key: the password is the name of the role.
 func users(roles ...bus.Role) []*server.User {
 	var list []*server.User
 	for _, role := range roles {
@@ -38,7 +39,7 @@ func users(roles ...bus.Role) []*server.User {
 	return list
 }
 
-// serveRoles runs a server that knows the roles and that Tocsin has not prepared.
+// serveRoles runs a server with the roles and without streams. as connects as one of them.
 func serveRoles(t *testing.T) (as func(bus.Role) *bus.Session) {
 	t.Helper()
 	ns, err := server.NewServer(&server.Options{
@@ -51,7 +52,7 @@ func serveRoles(t *testing.T) (as func(bus.Role) *bus.Session) {
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(10 * time.Second) {
-		t.Fatal("no server")
+		t.Fatal("timed out waiting for the server")
 	}
 	return func(role bus.Role) *bus.Session {
 		t.Helper()
@@ -61,18 +62,20 @@ func serveRoles(t *testing.T) (as func(bus.Role) *bus.Session) {
 	}
 }
 
-// TestServicesOnAPreparedBus: with their own narrow roles they only look, and
-// where something is missing the error names the fix.
+// TestServicesOnAPreparedBus checks that services, in their own roles, only check the streams,
+// and that the error for a missing stream names the fix.
 func TestServicesOnAPreparedBus(t *testing.T) {
 	as := serveRoles(t)
 	for _, role := range []bus.Role{bus.RoleIngest, bus.RoleDetector, bus.RoleGateway} {
 		begun := time.Now()
 		err := bus.Provision(t.Context(), as(role), bus.Layout{}, quiet())
 		if took := time.Since(begun); !errors.Is(err, bus.ErrUnprovisioned) || !errors.Is(err, bus.ErrDenied) || took > 3*time.Second {
-			t.Errorf("%s on an empty bus: %v after %s", role, err, took)
+			t.Errorf("Provision of an empty bus as %s = %v after %s, want ErrUnprovisioned and ErrDenied within 3s", role, err, took)
 		}
-		if !strings.Contains(fmt.Sprint(err), "run tocsin provision") || !strings.Contains(fmt.Sprint(err), bus.StreamTelemetry) {
-			t.Errorf("%s is told %v", role, err)
+		for _, want := range []string{"run tocsin provision", bus.StreamTelemetry} {
+			if !strings.Contains(fmt.Sprint(err), want) {
+				t.Errorf("Provision of an empty bus as %s = %v, want %q in it", role, err, want)
+			}
 		}
 	}
 	if err := bus.Provision(t.Context(), as(bus.RoleProvisioner), bus.Layout{}, quiet()); err != nil {
@@ -80,25 +83,24 @@ func TestServicesOnAPreparedBus(t *testing.T) {
 	}
 	for _, role := range []bus.Role{bus.RoleIngest, bus.RoleDetector, bus.RoleGateway, bus.RoleProvisioner} {
 		if err := bus.Provision(t.Context(), as(role), bus.Layout{}, quiet()); err != nil {
-			t.Errorf("%s on a prepared bus: %v", role, err)
+			t.Errorf("Provision of a prepared bus as %s = %v, want nil", role, err)
 		}
 		if changes, err := bus.Plan(t.Context(), as(role), bus.Layout{}); err != nil || len(changes) != 0 {
-			t.Errorf("%s plans %v, %v", role, changes, err)
+			t.Errorf("Plan of a prepared bus as %s = %v, %v, want no changes", role, changes, err)
 		}
 	}
-	// One bucket goes, and one stream becomes narrower.
 	admin := as(bus.RoleProvisioner)
 	if err := admin.JS.DeleteKeyValue(t.Context(), bus.BucketOwners); err != nil {
 		t.Fatal(err)
 	}
 	err := bus.Provision(t.Context(), as(bus.RoleDetector), bus.Layout{}, quiet())
 	if !errors.Is(err, bus.ErrUnprovisioned) || !strings.Contains(err.Error(), "KV_"+bus.BucketOwners) {
-		t.Errorf("without a bucket: %v", err)
+		t.Errorf("Provision without a bucket = %v, want ErrUnprovisioned with the bucket's stream", err)
 	}
 }
 
-// TestTheBucketsAreThoseOfTheClient: what the table says is what nats.go makes of
-// buckets, so that its own calls find nothing to object to.
+// TestTheBucketsAreThoseOfTheClient checks that the streams of our buckets are configured as
+// nats.go creates them, so that its calls accept them.
 func TestTheBucketsAreThoseOfTheClient(t *testing.T) {
 	theirs := connect(t, bus.Config{Name: "theirs", Role: bus.RoleProvisioner, URL: serveForeign(t)})
 	bustest.Eventually(t, "connection", theirs.Connected)
@@ -122,7 +124,7 @@ func TestTheBucketsAreThoseOfTheClient(t *testing.T) {
 	}
 	for _, change := range changes {
 		if strings.HasSuffix(change.Stream, bus.BucketGateways) || strings.HasSuffix(change.Stream, bus.BucketSilences) || strings.HasSuffix(change.Stream, bus.BucketDetector) {
-			t.Errorf("%s: %s", change.Stream, change.What)
+			t.Errorf("Plan over the client's buckets changes %s: %s, want no change", change.Stream, change.What)
 		}
 	}
 	ours := connect(t, bus.Config{Name: "ours", Role: bus.RoleProvisioner, URL: serveForeign(t)})
@@ -131,21 +133,21 @@ func TestTheBucketsAreThoseOfTheClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"KV_" + bus.BucketGateways, "KV_" + bus.BucketSilences, "OBJ_" + bus.BucketDetector} {
-		var configs []string
+		var configs []jetstream.StreamConfig
 		for _, c := range []*bus.Session{theirs, ours} {
 			s, err := c.JS.Stream(t.Context(), name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			configs = append(configs, fmt.Sprintf("%+v", s.CachedInfo().Config))
+			configs = append(configs, s.CachedInfo().Config)
 		}
-		if configs[0] != configs[1] {
-			t.Errorf("%s\ntheirs %s\nours   %s", name, configs[0], configs[1])
+		if !cmp.Equal(configs[0], configs[1]) {
+			t.Errorf("stream %s (-client's +ours):\n%s", name, cmp.Diff(configs[0], configs[1]))
 		}
 	}
 }
 
-// TestPartitions checks against a real server what the split relies on.
+// TestPartitions checks on a real server how events are split into partitions.
 func TestPartitions(t *testing.T) {
 	const of = 4
 	c := connect(t, bus.Config{Name: "p", Role: bus.RoleProvisioner, URL: serveForeign(t)})
@@ -153,9 +155,9 @@ func TestPartitions(t *testing.T) {
 	if err := bus.Provision(t.Context(), c, bus.Layout{Partitions: of}, quiet()); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // 0 is whatever there is
+	for range 2 { // a layout of 0 partitions keeps the number
 		if n, err := c.Partitions(t.Context()); err != nil || n != of {
-			t.Fatalf("%d partitions, %v", n, err)
+			t.Fatalf("Partitions = %d, %v, want %d", n, err, of)
 		}
 		if err := bus.Provision(t.Context(), c, bus.Layout{}, quiet()); err != nil {
 			t.Fatal(err)
@@ -181,7 +183,7 @@ func TestPartitions(t *testing.T) {
 		}
 	}
 	if newest != apps*each {
-		t.Errorf("the newest is at %d", newest)
+		t.Errorf("sequence of the newest message = %d, want %d", newest, apps*each)
 	}
 	for _, subject := range []string{bus.SubjectIntakeCI, bus.SubjectIntakeAlerts, bus.SubjectIntakeNoise} {
 		publish(subject, subject)
@@ -195,18 +197,18 @@ func TestPartitions(t *testing.T) {
 		next := map[string]int{}
 		err := bustest.Follow(ctx, c, bus.FollowConfig{Stream: bus.StreamTelemetry, Subjects: bus.TelemetryOf(partition, of), Logger: quiet()}, func(m bus.Message) error {
 			if m.Seq <= last || m.Header.Get(bus.HeaderSender) != "test" {
-				t.Errorf("%d after %d, headers %v", m.Seq, last, m.Header)
+				t.Errorf("got message %d after %d with headers %v, want ascending sequences and the sender test", m.Seq, last, m.Header)
 			}
 			last = m.Seq
 			if app, i, found := strings.Cut(string(m.Data), "/"); found {
 				if was, seen := owner[app]; seen && was != partition {
-					t.Errorf("%s is in partitions %d and %d", app, was, partition)
+					t.Errorf("app %s is in partitions %d and %d, want one", app, was, partition)
 				}
-				if m.Subject != fmt.Sprintf("telemetry.app%s.log.%d", app, partition) {
-					t.Errorf("%s came as %s", app, m.Subject)
+				if want := fmt.Sprintf("telemetry.app%s.log.%d", app, partition); m.Subject != want {
+					t.Errorf("app %s: subject = %s, want %s", app, m.Subject, want)
 				}
 				if i != fmt.Sprint(next[app]) {
-					t.Errorf("%s: %s in place of %d", app, i, next[app])
+					t.Errorf("app %s: got message %s, want %d", app, i, next[app])
 				}
 				next[app]++
 				owner[app], used[partition] = partition, true
@@ -223,46 +225,46 @@ func TestPartitions(t *testing.T) {
 		}
 	}
 	if len(owner) != apps || len(used) != of {
-		t.Errorf("%d apps in %d partitions", len(owner), len(used))
+		t.Errorf("got %d apps in %d partitions, want %d in %d", len(owner), len(used), apps, of)
 	}
-	for what, n := range counts {
+	for text, n := range counts {
 		want := 1
-		if what == bus.SubjectIntakeNoise {
+		if text == bus.SubjectIntakeNoise {
 			want = of
 		}
 		if n != want {
-			t.Errorf("%s came %d times", what, n)
+			t.Errorf("message %q came %d times, want %d", text, n, want)
 		}
 	}
-	if len(counts) != apps*each+3 {
-		t.Errorf("%d messages came", len(counts))
+	if want := apps*each + 3; len(counts) != want {
+		t.Errorf("%d messages came, want %d", len(counts), want)
 	}
 	err = bus.Provision(t.Context(), c, bus.Layout{Partitions: 2}, quiet())
 	if !errors.Is(err, bus.ErrIncompatible) || !strings.Contains(err.Error(), "TOCSIN_PARTITIONS to 4") {
-		t.Errorf("another number: %v", err)
+		t.Errorf("Provision with 2 partitions = %v, want ErrIncompatible with TOCSIN_PARTITIONS to 4", err)
 	}
 }
 
-// TestSplittingLater: a stream that holds something stays as it is, an empty one
+// TestSplittingLater checks that a stream with messages stays unsplit, and that an empty one
 // can be split.
 func TestSplittingLater(t *testing.T) {
 	c := connect(t, bus.Config{Name: "p", Role: bus.RoleProvisioner, URL: serveForeign(t)})
 	bustest.Eventually(t, "connection", c.Connected)
 	if _, err := c.Partitions(t.Context()); err == nil || !strings.Contains(err.Error(), "tocsin provision") {
-		t.Errorf("without a stream: %v", err)
+		t.Errorf("Partitions without a stream = %v, want an error with tocsin provision", err)
 	}
 	if err := bus.Provision(t.Context(), c, bus.Layout{}, quiet()); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := c.Partitions(t.Context()); err != nil || n != 1 {
-		t.Errorf("%d partitions, %v", n, err)
+		t.Errorf("Partitions = %d, %v, want 1", n, err)
 	}
 	if _, err := c.JS.Publish(t.Context(), "telemetry.web.log", []byte("unsplit")); err != nil {
 		t.Fatal(err)
 	}
 	err := bus.Provision(t.Context(), c, bus.Layout{Partitions: 2}, quiet())
 	if !errors.Is(err, bus.ErrIncompatible) || !strings.Contains(err.Error(), "holds 1 message not split") {
-		t.Errorf("with a message: %v", err)
+		t.Errorf("Provision over a message that is not split = %v, want ErrIncompatible with the number of messages", err)
 	}
 	s, err := c.JS.Stream(t.Context(), bus.StreamTelemetry)
 	if err != nil {
@@ -275,10 +277,10 @@ func TestSplittingLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := c.Partitions(t.Context()); err != nil || n != 2 {
-		t.Errorf("%d partitions, %v", n, err)
+		t.Errorf("Partitions = %d, %v, want 2", n, err)
 	}
 	if err := bus.Provision(t.Context(), c, bus.Layout{Replicas: 3}, quiet()); err == nil || !strings.Contains(err.Error(), "TOCSIN_REPLICAS") {
-		t.Errorf("three replicas on one server: %v", err)
+		t.Errorf("Provision with three replicas on one server = %v, want an error with TOCSIN_REPLICAS", err)
 	}
 	cfg := s.CachedInfo().Config
 	cfg.SubjectTransform = &jetstream.SubjectTransformConfig{Source: "telemetry.>", Destination: "telemetry.>"}
@@ -286,6 +288,6 @@ func TestSplittingLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Partitions(t.Context()); !errors.Is(err, bus.ErrIncompatible) {
-		t.Errorf("somebody else's transform: %v", err)
+		t.Errorf("Partitions with another subject transform = %v, want ErrIncompatible", err)
 	}
 }

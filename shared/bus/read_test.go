@@ -102,6 +102,7 @@ func TestRange(t *testing.T) {
 }
 
 func TestReadToEnd(t *testing.T) {
+	t.Parallel()
 	b := bustest.Start(t)
 	detector, s := b.Connect(bus.RoleDetector), b.Connect(bus.RoleGateway)
 	read := func(cfg bus.FollowConfig) (got []string) {
@@ -123,6 +124,7 @@ func TestReadToEnd(t *testing.T) {
 		"all":             {bus.FollowConfig{}, []string{"1", "2", "3", "4", "5"}},
 		"after":           {bus.FollowConfig{After: bus.Position{Seq: 3}}, []string{"4", "5"}},
 		"after the end":   {bus.FollowConfig{After: bus.Position{Seq: 5}}, nil},
+		"beyond the end":  {bus.FollowConfig{After: bus.Position{Seq: 50}}, nil},
 		"newest":          {bus.FollowConfig{Newest: 2}, []string{"4", "5"}},
 		"newest of fewer": {bus.FollowConfig{Newest: 20}, []string{"1", "2", "3", "4", "5"}},
 		"subject":         {bus.FollowConfig{Subjects: []string{"alerts.app0.>"}}, []string{"2", "4"}},
@@ -135,11 +137,22 @@ func TestReadToEnd(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-	// A reader that is too slow: the time ends in the middle.
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	err := s.ReadToEnd(ctx, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: bustest.Quiet()}, func(bus.Message) error {
-		<-ctx.Done()
+	stream, err := b.Connect(bus.RoleProvisioner).JS.Stream(t.Context(), bus.StreamAlerts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seq := range []uint64{1, 2} {
+		if err := stream.DeleteMsg(t.Context(), seq); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{"3", "4", "5"}, read(bus.FollowConfig{After: bus.Position{Seq: 1}})); diff != "" {
+		t.Errorf("after a message before the first (-want +got):\n%s", diff)
+	}
+	// The time of a slow reader ends in the middle of the stream.
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err = s.ReadToEnd(ctx, bus.FollowConfig{Stream: bus.StreamAlerts, Logger: bustest.Quiet()}, func(bus.Message) error {
+		cancel(context.DeadlineExceeded)
 		return nil
 	})
 	if !errors.Is(err, bus.ErrIncomplete) || !errors.Is(err, context.DeadlineExceeded) {
@@ -154,7 +167,7 @@ func TestReadToEnd(t *testing.T) {
 	}
 }
 
-// TestFollowEnds: what Follow returns says why it ended.
+// TestFollowEnds checks that the error of Follow is the reason why it ended.
 func TestFollowEnds(t *testing.T) {
 	b := bustest.Start(t)
 	store(t, b.Connect(bus.RoleDetector), 1, 3)

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
@@ -18,56 +18,31 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// connectBare connects as a role without what bus.Connect adds. forbidden does
-// what the server must refuse.
-func connectBare(t *testing.T, s *embedded.Server, dir statedir.Dir, role bus.Role) (nc *nats.Conn, forbidden func(what string, do func() error)) {
+// dial connects to an embedded bus as a role, without the checks of bus.Connect.
+func dial(t *testing.T, s *embedded.Server, dir statedir.Dir, role bus.Role) *bustest.Wire {
 	t.Helper()
-	refused := make(chan error, 10)
 	auth, err := nats.NkeyOptionFromSeed(dir.Credential(string(role)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err = nats.Connect(s.URL(), auth, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	return nc, func(what string, do func() error) {
-		t.Helper()
-		if err := do(); err != nil {
-			t.Logf("%s: %v", what, err)
-		}
-		if err := nc.Flush(); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case err := <-refused:
-			if !strings.Contains(strings.ToLower(err.Error()), "permissions violation") {
-				t.Fatalf("%s: %v", what, err)
-			}
-		case <-time.After(5 * time.Second):
-			t.Fatalf("%s: was not refused", what)
-		}
-	}
+	return bustest.Dial(t, s.URL(), auth)
 }
 
-// TestIngestMayDeleteResultsAlone tries on the wire what ingest may not do
-// with the means that it has for CI results.
+// TestIngestMayDeleteResultsAlone tries on the wire what ingest may not do with the
+// requests that it may make for CI results.
 func TestIngestMayDeleteResultsAlone(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
-	nc, forbidden := connectBare(t, s, dir, bus.RoleIngest)
-	for _, subject := range []string{
-		"$JS.API.STREAM.MSG.DELETE." + bus.StreamTelemetry, "$JS.API.STREAM.MSG.DELETE." + bus.StreamAlerts,
-		"$JS.API.DIRECT.GET." + bus.StreamTelemetry + "." + bus.SubjectIntakeCI, "$JS.API.DIRECT.GET." + bus.StreamDeliveries,
-		"$JS.API.STREAM.MSG.DELETE." + bus.StreamDeliveries, "$JS.API.STREAM.PURGE." + bus.StreamDeliveries,
-		"$JS.API.DIRECT.GET." + bus.StreamTelemetry, "$JS.API.DIRECT.GET." + bus.StreamAlerts,
-		"$JS.API.STREAM.PURGE." + bus.StreamCI, "$JS.API.STREAM.DELETE." + bus.StreamCI, "$JS.API.STREAM.UPDATE." + bus.StreamCI,
-		"$JS.API.STREAM.MSG.GET." + bus.StreamCI, "$JS.API.CONSUMER.CREATE." + bus.StreamCI + ".x",
-	} {
-		forbidden("publish to "+subject, func() error { return nc.Publish(subject, []byte(`{"seq":1}`)) })
-	}
-	forbidden("subscribe to results", func() error { _, err := nc.SubscribeSync("ci.>"); return err })
+	w := dial(t, s, dir, bus.RoleIngest)
+	w.MayNotPublish(
+		"$JS.API.STREAM.MSG.DELETE."+bus.StreamTelemetry, "$JS.API.STREAM.MSG.DELETE."+bus.StreamAlerts,
+		"$JS.API.DIRECT.GET."+bus.StreamTelemetry+"."+bus.SubjectIntakeCI, "$JS.API.DIRECT.GET."+bus.StreamDeliveries,
+		"$JS.API.STREAM.MSG.DELETE."+bus.StreamDeliveries, "$JS.API.STREAM.PURGE."+bus.StreamDeliveries,
+		"$JS.API.DIRECT.GET."+bus.StreamTelemetry, "$JS.API.DIRECT.GET."+bus.StreamAlerts,
+		"$JS.API.STREAM.PURGE."+bus.StreamCI, "$JS.API.STREAM.DELETE."+bus.StreamCI, "$JS.API.STREAM.UPDATE."+bus.StreamCI,
+		"$JS.API.STREAM.MSG.GET."+bus.StreamCI, "$JS.API.CONSUMER.CREATE."+bus.StreamCI+".x",
+	)
+	w.MayNotSubscribe("ci.>")
 
 	c := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, Server: s})
 	p, err := bus.NewPublisher(c, 1)
@@ -79,18 +54,18 @@ func TestIngestMayDeleteResultsAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	if msgs, err := c.Read(t.Context(), bus.StreamCI, 1, 10); err != nil || len(msgs) != 1 || msgs[0].Seq != seq {
-		t.Fatalf("%v %v", msgs, err)
+		t.Fatalf("Read = %v, %v, want message %d", msgs, err, seq)
 	}
 	if err := c.Delete(t.Context(), bus.StreamCI, seq); err != nil {
 		t.Fatal(err)
 	}
 	if msgs, err := c.Read(t.Context(), bus.StreamCI, 1, 10); err != nil || len(msgs) != 0 {
-		t.Fatalf("%v %v", msgs, err)
+		t.Fatalf("Read after Delete = %v, %v, want none", msgs, err)
 	}
 }
 
-// TestAlertsOfOthersComeByIngest: it writes them into the log, nobody else
-// does, and to make alerts of them it may not.
+// TestAlertsOfOthersComeByIngest checks that only ingest may log the alerts of other
+// senders, and that it may not publish alerts itself.
 func TestAlertsOfOthersComeByIngest(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
@@ -100,50 +75,28 @@ func TestAlertsOfOthersComeByIngest(t *testing.T) {
 	}
 	seq, err := p.Publish(t.Context(), &nats.Msg{Subject: bus.SubjectIntakeAlerts, Data: []byte("[]")})
 	if err != nil || seq != 1 {
-		t.Fatalf("stored at %d: %v", seq, err)
+		t.Fatalf("Publish = %d, %v, want sequence 1", seq, err)
 	}
 	for role, subject := range map[bus.Role]string{
 		bus.RoleIngest: "alerts.web.threshold.error", bus.RoleDetector: bus.SubjectIntakeAlerts,
 		bus.RoleGateway: bus.SubjectIntakeAlerts, bus.RoleDashboard: bus.SubjectIntakeAlerts,
 	} {
-		nc, forbidden := connectBare(t, s, dir, role)
-		forbidden(string(role)+" publishes to "+subject, func() error { return nc.Publish(subject, []byte("[]")) })
+		dial(t, s, dir, role).MayNotPublish(subject)
 	}
 }
 
-// TestDashboardMayOnlyLook tries on the wire what a read-only
-// credential must not do.
-func TestDashboardMayOnlyLook(t *testing.T) {
+// TestDashboardMayOnlyRead tries on the wire what a read-only credential may and may not do.
+func TestDashboardMayOnlyRead(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
-	nc, forbidden := connectBare(t, s, dir, bus.RoleDashboard)
-	for _, subject := range []string{"telemetry.web.log", "alerts.web.ci.error", "live.alerts.web.ci.error", "intake.ci", "notices.llm", "live.notices.llm", "query.events"} {
-		forbidden("publish to "+subject, func() error { return nc.Publish(subject, []byte("x")) })
-	}
-	for _, subject := range []string{"telemetry.>", "alerts.>", "intake.>", "notices.>", "live.>", "_INBOX_detector.>", "_INBOX_gateway.>", ">", "$JS.>"} {
-		forbidden("subscribe to "+subject, func() error { _, err := nc.SubscribeSync(subject); return err })
-	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(500*time.Millisecond))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, stream := range []string{bus.StreamAlerts, bus.StreamTelemetry, bus.StreamNotices} {
-		forbidden("create a consumer on "+stream, func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-			defer cancel()
-			_, err := js.CreateOrUpdateConsumer(ctx, stream, jetstream.ConsumerConfig{DeliverPolicy: jetstream.DeliverAllPolicy})
-			return err
-		})
-	}
-	forbidden("read telemetry directly", func() error {
-		return nc.PublishRequest("$JS.API.DIRECT.GET."+bus.StreamTelemetry, nc.NewInbox(), []byte(`{"seq":1}`))
-	})
+	w := dial(t, s, dir, bus.RoleDashboard)
+	w.MayOnlyRead()
 
-	live, err := nc.SubscribeSync(bus.AllLiveAlerts)
+	live, err := w.SubscribeSync(bus.AllLiveAlerts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := nc.Flush(); err != nil {
+	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	d := connect(t, bus.Config{Name: "d", Role: bus.RoleDetector, Server: s})
@@ -157,15 +110,15 @@ func TestDashboardMayOnlyLook(t *testing.T) {
 	}
 	m, err := live.NextMsg(5 * time.Second)
 	if err != nil || m.Subject != "live.alerts.web.ci.error" {
-		t.Fatalf("live alert: %v, %v", m, err)
+		t.Fatalf("live alert = %v, %v, want one on live.alerts.web.ci.error", m, err)
 	}
 	ask, err := json.Marshal(map[string]uint64{"seq": seq})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err = nc.Request("$JS.API.DIRECT.GET."+bus.StreamAlerts, ask, 5*time.Second)
+	m, err = w.Request("$JS.API.DIRECT.GET."+bus.StreamAlerts, ask, 5*time.Second)
 	if err != nil || string(m.Data) != `{"id":"a"}` {
-		t.Fatalf("direct get: %v, %v", m, err)
+		t.Fatalf("direct get of message %d = %v, %v, want the alert", seq, m, err)
 	}
 }
 
@@ -173,15 +126,13 @@ func TestDashboardMayOnlyLook(t *testing.T) {
 func TestDashboardHearsNotices(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
-	nc, forbidden := connectBare(t, s, dir, bus.RoleDashboard)
-	forbidden("read notices directly", func() error {
-		return nc.PublishRequest("$JS.API.DIRECT.GET."+bus.StreamNotices, nc.NewInbox(), []byte(`{"seq":1}`))
-	})
-	live, err := nc.SubscribeSync(bus.AllLiveNotices)
+	w := dial(t, s, dir, bus.RoleDashboard)
+	w.MayNotPublish("$JS.API.DIRECT.GET." + bus.StreamNotices)
+	live, err := w.SubscribeSync(bus.AllLiveNotices)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := nc.Flush(); err != nil {
+	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	p, err := bus.NewPublisher(connect(t, bus.Config{Name: "g", Role: bus.RoleGateway, Server: s}), 1)
@@ -193,12 +144,12 @@ func TestDashboardHearsNotices(t *testing.T) {
 	}
 	m, err := live.NextMsg(5 * time.Second)
 	if err != nil || m.Subject != "live.notices.deploy_1" || string(m.Data) != "done" {
-		t.Fatalf("live notice: %v, %v", m, err)
+		t.Fatalf("live notice = %v, %v, want done on live.notices.deploy_1", m, err)
 	}
 }
 
-// TestGatewaysSilence: they write, read and follow what is silenced; nobody else
-// does any of it, and a gateway can't take the bucket away.
+// TestGatewaysSilence checks that gateways write, read and follow silences and acks, that no
+// other service does, and that a gateway can't delete the bucket. Dashboards may read acks.
 func TestGatewaysSilence(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
@@ -216,11 +167,11 @@ func TestGatewaysSilence(t *testing.T) {
 			t.Fatal(err)
 		}
 		if v, err := kv.Get(t.Context(), key); err != nil || string(v.Value()) != "new "+key {
-			t.Fatalf("%v, %v", v, err)
+			t.Fatalf("Get(%s) = %v, %v, want %q", key, v, err, "new "+key)
 		}
 	}
 	if msgs, err := g.Read(t.Context(), bus.StreamSilences, 1, 10); err != nil || len(msgs) != 2 || msgs[0].Subject != "$KV.silences.silences" {
-		t.Fatalf("%v, %v", msgs, err)
+		t.Fatalf("Read = %v, %v, want the silences and the acks", msgs, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var followed []string
@@ -230,34 +181,30 @@ func TestGatewaysSilence(t *testing.T) {
 		}
 		return nil
 	})
-	if want := "new silences,new acks"; err != nil || strings.Join(followed, ",") != want {
-		t.Errorf("followed %v, %v", followed, err)
+	if diff := cmp.Diff([]string{"new silences", "new acks"}, followed); diff != "" || err != nil {
+		t.Errorf("Follow = %v, messages (-want +got):\n%s", err, diff)
 	}
 	cancel()
 	for _, role := range []bus.Role{bus.RoleIngest, bus.RoleDetector, bus.RoleDashboard} {
-		nc, forbidden := connectBare(t, s, dir, role)
+		w := dial(t, s, dir, role)
 		const get = "$JS.API.DIRECT.GET." + bus.StreamSilences
-		for _, subject := range []string{"$KV.silences.silences", get, "$JS.API.CONSUMER.CREATE." + bus.StreamSilences + ".x"} {
-			forbidden(string(role)+" publishes to "+subject, func() error { return nc.Publish(subject, []byte(`{"seq":1}`)) })
-		}
+		w.MayNotPublish("$KV.silences.silences", get, "$JS.API.CONSUMER.CREATE."+bus.StreamSilences+".x")
 		const acks = get + ".$KV.silences.acks"
 		if role != bus.RoleDashboard {
-			forbidden(string(role)+" reads what is acknowledged", func() error { return nc.Publish(acks, nil) })
+			w.MayNotPublish(acks)
 			continue
 		}
-		if m, err := nc.Request(acks, nil, 5*time.Second); err != nil || string(m.Data) != "new acks" {
-			t.Errorf("a dashboard does not see what is acknowledged: %v, %v", m, err)
+		if m, err := w.Request(acks, nil, 5*time.Second); err != nil || string(m.Data) != "new acks" {
+			t.Errorf("acks for a dashboard = %v, %v, want new acks", m, err)
 		}
 	}
-	nc, forbidden := connectBare(t, s, dir, bus.RoleGateway)
-	for _, what := range []string{"PURGE", "DELETE", "UPDATE", "MSG.DELETE"} {
-		subject := "$JS.API.STREAM." + what + "." + bus.StreamSilences
-		forbidden("a gateway publishes to "+subject, func() error { return nc.Publish(subject, []byte(`{"seq":1}`)) })
+	w := dial(t, s, dir, bus.RoleGateway)
+	for _, call := range []string{"PURGE", "DELETE", "UPDATE", "MSG.DELETE"} {
+		w.MayNotPublish("$JS.API.STREAM." + call + "." + bus.StreamSilences)
 	}
 }
 
-// TestEveryServiceCanDoItsWork walks through what the services ask of the bus,
-// with their own credentials.
+// TestEveryServiceCanDoItsWork does what the services do on the bus, with their credentials.
 func TestEveryServiceCanDoItsWork(t *testing.T) {
 	s, _ := serve(t, bustest.OpenDir(t))
 	gateway := connect(t, bus.Config{Name: "g", Role: bus.RoleGateway, Server: s})
@@ -269,13 +216,13 @@ func TestEveryServiceCanDoItsWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if v, err := kv.Get(t.Context(), "client"); err != nil || string(v.Value()) != "7" {
-		t.Fatalf("cursor: %v, %v", v, err)
+		t.Fatalf("inbox position = %v, %v, want 7", v, err)
 	}
 	if err := gateway.Check(t.Context(), bus.StreamAlerts); err != nil {
 		t.Fatal(err)
 	}
 	if msgs, err := gateway.Read(t.Context(), bus.StreamAlerts, 1, 10); err != nil || len(msgs) != 0 {
-		t.Fatalf("alerts, read by a hook: %v, %v", msgs, err)
+		t.Fatalf("Read of the alerts, as a hook does = %v, %v, want none", msgs, err)
 	}
 	detector := connect(t, bus.Config{Name: "d", Role: bus.RoleDetector, Server: s})
 	store, err := detector.JS.ObjectStore(t.Context(), bus.BucketDetector)
@@ -289,7 +236,7 @@ func TestEveryServiceCanDoItsWork(t *testing.T) {
 		}
 	}
 	if got, err := store.GetBytes(t.Context(), "fold"); err != nil || len(got) != len(big) {
-		t.Fatalf("snapshot: %d bytes, %v", len(got), err)
+		t.Fatalf("snapshot = %d bytes, %v, want %d", len(got), err, len(big))
 	}
 	ingest := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, Server: s})
 	p, err := bus.NewPublisher(ingest, 4)
@@ -304,7 +251,7 @@ func TestEveryServiceCanDoItsWork(t *testing.T) {
 	if err := ingest.Check(t.Context(), bus.StreamTelemetry); err != nil {
 		t.Fatal(err)
 	}
-	// A query, asked by a gateway and answered by the detector.
+	// A gateway sends a query, and the detector answers.
 	sub, err := detector.NC.Subscribe("query.status", func(m *nats.Msg) {
 		if err := m.Respond([]byte("fine")); err != nil {
 			t.Error(err)
@@ -319,16 +266,16 @@ func TestEveryServiceCanDoItsWork(t *testing.T) {
 	}
 	m, err := gateway.NC.Request("query.status", nil, 5*time.Second)
 	if err != nil || string(m.Data) != "fine" {
-		t.Fatalf("query: %v, %v", m, err)
+		t.Fatalf("answer to the query = %v, %v, want fine", m, err)
 	}
 }
 
-func TestWebsocketAsksTheGuard(t *testing.T) {
+func TestWebsocketOrigins(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	seed, err := os.ReadFile(dir.Credential(string(bus.RoleDashboard)))
 	if err != nil || !strings.HasPrefix(string(seed), "SU") {
-		t.Fatalf("seed: %v", err)
+		t.Fatalf("seed begins with %.2q, %v, want SU", seed, err)
 	}
 	auth, err := nats.NkeyOptionFromSeed(dir.Credential(string(bus.RoleDashboard)))
 	if err != nil {
@@ -355,19 +302,18 @@ func TestWebsocketAsksTheGuard(t *testing.T) {
 		_ = resp.Body.Close()
 		tr.CloseIdleConnections()
 		if resp.StatusCode != want {
-			t.Errorf("origin %s: %s", origin, resp.Status)
+			t.Errorf("origin %s: status = %d, want %d", origin, resp.StatusCode, want)
 		}
 	}
 }
 
-// TestDashboardsLeaveRoom: of the connections that a server takes, those of the
-// dashboards are some.
+// TestDashboardsLeaveRoom checks that dashboards can't take all connections of a server.
 func TestDashboardsLeaveRoom(t *testing.T) {
 	account, err := bustest.Cluster(t, 1).Node(0).LookupAccount(bus.AccountDashboards)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := account.MaxActiveConnections(); got != bus.MaxDashboards {
-		t.Errorf("dashboards may have %d connections", got)
+		t.Errorf("dashboards may have %d connections, want %d", got, bus.MaxDashboards)
 	}
 }

@@ -25,7 +25,7 @@ const (
 // ErrGrace is the cause with which the context of [WithGrace] ends when the time is up.
 var ErrGrace = errors.New("the time to finish is up")
 
-// RunConfig says how to keep a session.
+// RunConfig configures [Run].
 type RunConfig struct {
 	Config
 	// Pause is the time between two sessions; 0 means 200 ms.
@@ -257,7 +257,7 @@ func (l *Link) awaitOpen(ctx context.Context) (*Session, error) {
 	}
 }
 
-// AwaitConfig says how to wait for something on the bus.
+// AwaitConfig configures [Session.Await].
 type AwaitConfig struct {
 	// Timeout bounds one attempt, Pause is the time between two; 0 means 30 s and 500 ms.
 	Timeout, Pause time.Duration

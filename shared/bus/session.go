@@ -91,8 +91,8 @@ type Session struct {
 }
 
 // Connect opens a session. With Dir or URL it returns at once, whether or not the bus can
-// be reached. Its error is about the settings, or says that the server in this process
-// did not answer; with Once it is [ErrUnreachable] where the bus can't be reached.
+// be reached. Its error is about the settings, or about a server in this process that did
+// not answer; with Once it is [ErrUnreachable] where the bus can't be reached.
 func Connect(_ context.Context, cfg Config) (*Session, error) {
 	s := &Session{
 		changes: make(chan struct{}, 1), closed: make(chan struct{}),
@@ -128,8 +128,8 @@ func (s *Session) options(cfg Config) ([]nats.Option, string, error) {
 		nats.MaxReconnects(-1),
 		nats.RetryOnFailedConnect(cfg.Server == nil),
 		nats.CustomReconnectDelay(reconnectDelay),
-		// No buffer: the caller is told that a message could not be sent, and nothing is
-		// kept for a bus that may never come back.
+		// No buffer: the caller gets an error for a message that can't be sent, and nothing
+		// is kept for a bus that may never come back.
 		nats.ReconnectBufSize(-1),
 		nats.Timeout(dialTimeout),
 		nats.PingInterval(pingInterval),

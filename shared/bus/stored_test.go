@@ -19,7 +19,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// serveForeign runs a server that Tocsin has not prepared.
+// serveForeign runs a server without streams, roles or keys.
 func serveForeign(t *testing.T) string {
 	t.Helper()
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
@@ -34,33 +34,32 @@ func serveForeign(t *testing.T) string {
 	return ns.ClientURL()
 }
 
-func TestHas(t *testing.T) {
-	dir := bustest.OpenDir(t)
-	s, _ := serve(t, dir)
+func TestContains(t *testing.T) {
+	s, _ := serve(t, bustest.OpenDir(t))
 	c := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, Server: s})
 	p, err := bus.NewPublisher(c, 8)
 	if err != nil {
 		t.Fatal(err)
 	}
 	taken, other := bus.DeliverySubject("github", "1"), bus.DeliverySubject("github", "2")
-	for range 2 { // noted twice is noted
+	for range 2 { // a second message of the subject changes nothing
 		if _, err := p.Publish(t.Context(), &nats.Msg{Subject: taken}); err != nil {
 			t.Fatal(err)
 		}
 		for subject, want := range map[string]bool{taken: true, other: false} {
 			if has, err := c.Contains(t.Context(), bus.StreamDeliveries, subject); err != nil || has != want {
-				t.Errorf("%s: %v %v", subject, has, err)
+				t.Errorf("Contains(%s) = %t, %v, want %t", subject, has, err, want)
 			}
 		}
 	}
 	foreign := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, URL: serveForeign(t)})
 	bustest.Eventually(t, "connection", foreign.Connected)
 	if has, err := foreign.Contains(t.Context(), bus.StreamDeliveries, taken); err == nil || has {
-		t.Errorf("without the stream: %v %v", has, err)
+		t.Errorf("Contains without the stream = %t, %v, want an error", has, err)
 	}
 }
 
-func TestStoredAndDelete(t *testing.T) {
+func TestReadAndDelete(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	c := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, Server: s})
@@ -85,36 +84,35 @@ func TestStoredAndDelete(t *testing.T) {
 		var got []string
 		for _, m := range msgs {
 			if m.Subject != "ci.result.custom.abc.build.failure" || m.Header.Get("X") != "y" || fmt.Sprint(m.Seq) != string(m.Data) || m.Time.Before(began.Add(-time.Second)) {
-				t.Errorf("%+v", m)
+				t.Errorf("Read: message %+v, want the subject, header, sequence, data and time as published", m)
 			}
 			got = append(got, fmt.Sprintf("%s+%d", m.Data, m.Pending))
 		}
 		return strings.Join(got, " ")
 	}
-	if got := read(10); got != "1+5 2+4 3+3 4+2 5+1 6+0" {
-		t.Error(got)
-	}
-	if got := read(2); got != "1+5 2+4" {
-		t.Errorf("at the limit: %s", got)
+	for limit, want := range map[int]string{10: "1+5 2+4 3+3 4+2 5+1 6+0", 2: "1+5 2+4"} {
+		if got := read(limit); got != want {
+			t.Errorf("Read with limit %d = %s, want %s", limit, got, want)
+		}
 	}
 	for from, want := range map[uint64]int{0: 6, 1: 6, 5: 2, 6: 1, 7: 0} {
 		msgs, err := c.Read(t.Context(), bus.StreamCI, from, 10)
 		if err != nil || len(msgs) != want || want > 0 && msgs[want-1].Seq != 6 {
-			t.Errorf("from %d: %v %v", from, msgs, err)
+			t.Errorf("Read from %d = %v, %v, want %d messages up to 6", from, msgs, err, want)
 		}
 	}
-	// Twice each: between others, the first of all, and one that never was.
+	// Each twice: one in the middle, the first, and one that never existed.
 	for _, seq := range []uint64{4, 4, 1, 1, 2, 1, 99} {
 		if err := c.Delete(t.Context(), bus.StreamCI, seq); err != nil {
-			t.Errorf("delete %d: %v", seq, err)
+			t.Errorf("Delete(%d) = %v, want nil", seq, err)
 		}
 	}
-	if got := read(10); got != "3+2 5+1 6+0" {
-		t.Error(got)
+	if got, want := read(10), "3+2 5+1 6+0"; got != want {
+		t.Errorf("Read after Delete = %s, want %s", got, want)
 	}
 }
 
-// logged is what was logged, of those who log at the same time.
+// logged collects a log that several goroutines write.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -132,14 +130,16 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// TestFollowOfASlowHandle: nothing that is under way to it is dropped.
+// TestFollowOfASlowHandle checks that no message on its way to a slow handler is dropped.
 func TestFollowOfASlowHandle(t *testing.T) {
+	t.Parallel()
 	for _, ahead := range []int{0, 32} {
 		t.Run(fmt.Sprint(ahead, " ahead"), func(t *testing.T) { followSlowly(t, ahead) })
 	}
 }
 
 func followSlowly(t *testing.T, ahead int) {
+	t.Parallel()
 	s, _ := serve(t, bustest.OpenDir(t))
 	var log logged
 	c, err := bus.Connect(t.Context(), bus.Config{Name: "k", Role: bus.RoleKubewatch, Server: s, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -154,63 +154,63 @@ func followSlowly(t *testing.T, ahead int) {
 		}
 	}
 	<-c.JS.PublishAsyncComplete()
-	began, next := 0, 0
+	starts, next := 0, 0
 	ctx, done := context.WithCancel(t.Context())
 	defer done()
 	err = bustest.Follow(ctx, c, bus.FollowConfig{
-		Stream: bus.StreamKubernetes, Ahead: ahead, Logger: quiet(), Started: func(uint64) { began++ },
+		Stream: bus.StreamKubernetes, Ahead: ahead, Logger: quiet(), Started: func(uint64) { starts++ },
 	}, func(m bus.Message) error {
 		if want := strconv.Itoa(next); string(m.Data) != want {
-			return fmt.Errorf("%s, not %s", m.Data, want)
+			return fmt.Errorf("got message %s, want %s", m.Data, want)
 		}
 		if next++; next == all {
 			done()
 		}
-		if next%50 == 0 { // it takes its time: meanwhile comes all that may be under way
+		if next%50 == 0 { // a slow handler: meanwhile, everything that may be on its way arrives
 			time.Sleep(10 * time.Millisecond)
 		}
 		return nil
 	})
-	if err != nil || began != 1 || next != all {
-		t.Errorf("began %d times, came to %d: %v", began, next, err)
+	if err != nil || starts != 1 || next != all {
+		t.Errorf("Follow = %v after %d messages and %d starts, want nil after %d and 1", err, next, starts, all)
 	}
 	if text := log.String(); strings.Contains(text, "slow consumer") {
-		t.Error(text)
+		t.Errorf("log = %q, want no slow consumer", text)
 	}
 }
 
-func TestStoredSaysWhatIsWrong(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	c := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, URL: serveForeign(t)})
 	bustest.Eventually(t, "connection", c.Connected)
 	if _, err := c.Read(t.Context(), bus.StreamCI, 1, 10); !errors.Is(err, nats.ErrNoResponders) || !strings.Contains(err.Error(), "read stream CI: the bus answered 503") {
-		t.Errorf("without a stream: %v", err)
+		t.Errorf("Read without a stream = %v, want ErrNoResponders with the answer 503", err)
 	}
 	if err := c.Delete(t.Context(), bus.StreamCI, 1); err == nil || !strings.Contains(err.Error(), "stream not found") {
-		t.Errorf("without a stream: %v", err)
+		t.Errorf("Delete without a stream = %v, want stream not found", err)
 	}
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)
 	denied := connect(t, bus.Config{Name: "i", Role: bus.RoleIngest, Server: s})
 	if _, err := denied.Read(t.Context(), bus.StreamAlerts, 1, 10); !errors.Is(err, bus.ErrDenied) {
-		t.Errorf("without permission: %v", err)
+		t.Errorf("Read without permission = %v, want ErrDenied", err)
 	}
 	if _, err := denied.Contains(t.Context(), bus.StreamNotices, "notices.llm"); !errors.Is(err, bus.ErrDenied) {
-		t.Errorf("without permission: %v", err)
+		t.Errorf("Contains without permission = %v, want ErrDenied", err)
 	}
 	if err := denied.Delete(t.Context(), bus.StreamAlerts, 1); !errors.Is(err, bus.ErrDenied) {
-		t.Errorf("without permission: %v", err)
+		t.Errorf("Delete without permission = %v, want ErrDenied", err)
 	}
 	denied.Close()
 	if _, err := denied.Read(t.Context(), bus.StreamCI, 1, 10); !errors.Is(err, bus.ErrUnreachable) {
-		t.Errorf("without a connection: %v", err)
+		t.Errorf("Read without a connection = %v, want ErrUnreachable", err)
 	}
 	if err := denied.Delete(t.Context(), bus.StreamCI, 1); !errors.Is(err, bus.ErrUnreachable) {
-		t.Errorf("without a connection: %v", err)
+		t.Errorf("Delete without a connection = %v, want ErrUnreachable", err)
 	}
 }
 
-// TestProvisionWidensTheStreamOfResults has a stream with one message a
-// subject, which is how CI was once made, and in use.
+// TestProvisionWidensTheStreamOfResults has a stream with one message for each subject, which
+// is how earlier versions created CI.
 func TestProvisionWidensTheStreamOfResults(t *testing.T) {
 	c := connect(t, bus.Config{Name: "p", Role: bus.RoleIngest, URL: serveForeign(t)})
 	bustest.Eventually(t, "connection", c.Connected)
@@ -239,46 +239,46 @@ func TestProvisionWidensTheStreamOfResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if info.Config.MaxMsgsPerSubject != -1 || info.Config.MaxMsgs != 20 || info.State.Msgs != 2 {
-		t.Errorf("%d a subject, %d in all, %d stored", info.Config.MaxMsgsPerSubject, info.Config.MaxMsgs, info.State.Msgs)
+	if got, want := [...]int64{info.Config.MaxMsgsPerSubject, info.Config.MaxMsgs, int64(info.State.Msgs)}, [...]int64{-1, 20, 2}; got != want {
+		t.Errorf("limit of a subject, limit of the stream, messages = %v, want %v", got, want)
 	}
 	msgs, err := c.Read(t.Context(), bus.StreamCI, 1, 10)
 	if err != nil || len(msgs) != 2 || string(msgs[0].Data) != "2" || string(msgs[1].Data) != "3" {
-		t.Errorf("%v %v", msgs, err)
+		t.Errorf("Read = %v, %v, want messages 2 and 3", msgs, err)
 	}
 }
 
-// TestRepublishedAlone: a dashboard can have what it asks for answered to where the
-// others listen. That is told from what a stream has published again.
+// TestRepublishedAlone checks that the answer to a dashboard's request, sent to the subject of
+// live alerts, is not taken for a message that the stream republished.
 func TestRepublishedAlone(t *testing.T) {
 	s, _ := serve(t, bustest.OpenDir(t))
 	p, err := bus.NewPublisher(connect(t, bus.Config{Name: "d", Role: bus.RoleDetector, Server: s}), 8)
 	if err != nil {
 		t.Fatal(err)
 	}
-	listens := connect(t, bus.Config{Name: "b", Role: bus.RoleDashboard, Server: s})
-	asks := connect(t, bus.Config{Name: "b", Role: bus.RoleDashboard, Server: s})
-	live, err := listens.NC.SubscribeSync(bus.AllLiveAlerts)
-	if err != nil || listens.NC.Flush() != nil {
+	reader := connect(t, bus.Config{Name: "b", Role: bus.RoleDashboard, Server: s})
+	attacker := connect(t, bus.Config{Name: "b", Role: bus.RoleDashboard, Server: s})
+	live, err := reader.NC.SubscribeSync(bus.AllLiveAlerts)
+	if err := errors.Join(err, reader.NC.Flush()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Publish(t.Context(), &nats.Msg{Subject: "alerts.web.ci.error", Data: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
-	heard, err := live.NextMsg(5 * time.Second)
+	received, err := live.NextMsg(5 * time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := bus.Republished(heard); err != nil || m.Seq != 1 || m.Subject != "alerts.web.ci.error" {
-		t.Errorf("%+v %v", m, err)
+	if m, err := bus.Republished(received); err != nil || m.Seq != 1 || m.Subject != "alerts.web.ci.error" {
+		t.Errorf("Republished of an alert = %+v, %v, want message 1 of alerts.web.ci.error", m, err)
 	}
-	if err := asks.NC.PublishRequest("$JS.API.DIRECT.GET."+bus.StreamAlerts, "live.alerts.x.y.z", []byte(`{"seq":1}`)); err != nil {
+	if err := attacker.NC.PublishRequest("$JS.API.DIRECT.GET."+bus.StreamAlerts, "live.alerts.x.y.z", []byte(`{"seq":1}`)); err != nil {
 		t.Fatal(err)
 	}
-	if heard, err = live.NextMsg(5 * time.Second); err != nil || heard.Subject != "live.alerts.x.y.z" {
-		t.Fatalf("%+v %v", heard, err)
+	if received, err = live.NextMsg(5 * time.Second); err != nil || received.Subject != "live.alerts.x.y.z" {
+		t.Fatalf("answer = %+v, %v, want one on live.alerts.x.y.z", received, err)
 	}
-	if m, err := bus.Republished(heard); err == nil {
-		t.Errorf("an answer counts as an alert: %+v", m)
+	if m, err := bus.Republished(received); err == nil {
+		t.Errorf("Republished of an answer = %+v, want an error", m)
 	}
 }

@@ -25,8 +25,8 @@ const (
 	// SubjectIntakeNoise carries commands to the noise rules, in the same log as the events
 	// that they act on, so that a replay gives the same alerts.
 	SubjectIntakeNoise = "intake.noise"
-	// SubjectIntakeTick carries the time to all partitions of the telemetry, some of which
-	// may get nothing else for long. Its messages have no content.
+	// SubjectIntakeTick carries the time to all partitions of the telemetry: some may get
+	// nothing else for long. Its messages have no content.
 	SubjectIntakeTick = "intake.tick"
 	// SubjectIntakeAlerts carries alerts of other monitoring systems to the detector, which
 	// alone publishes alerts.

@@ -34,7 +34,7 @@ func TestSubjects(t *testing.T) {
 		{DeliverySubject("GitHub", "72d3162e-cc78-11e3-81ab-4c9367dc0958"), "delivery.github.9514e6751b793abb198c32e333740b61"},
 	} {
 		if c.got != c.want {
-			t.Errorf("got %s, want %s", c.got, c.want)
+			t.Errorf("subject = %s, want %s", c.got, c.want)
 		}
 	}
 }
@@ -46,10 +46,10 @@ func FuzzToken(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) {
 		got := Token(in)
 		if !isToken(got) {
-			t.Fatalf("Token(%q) = %q is no token", in, got)
+			t.Fatalf("Token(%q) = %q, want a token", in, got)
 		}
 		if again := Token(got); again != got {
-			t.Fatalf("Token(%q) = %q, again %q", in, got, again)
+			t.Fatalf("Token(%q) = %q, want it unchanged", got, again)
 		}
 	})
 }
@@ -72,7 +72,7 @@ func TestKubernetesSubjects(t *testing.T) {
 		"kubernetes.dev._cluster.watch.cluster.recovered":        {Cluster: "dev", Watch: &kube.Watch{}},
 	} {
 		if got := KubernetesSubject(&m); got != want {
-			t.Errorf("%s, want %s", got, want)
+			t.Errorf("KubernetesSubject = %s, want %s", got, want)
 		}
 	}
 	for want, got := range map[string]string{
@@ -82,7 +82,7 @@ func TestKubernetesSubjects(t *testing.T) {
 		"kubernetes.dev._cluster.watch.>":   KubernetesFilter{Cluster: "dev", Namespace: "shop"}.Watch(),
 	} {
 		if got != want {
-			t.Errorf("%s, want %s", got, want)
+			t.Errorf("filter = %s, want %s", got, want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// serveTLS runs a server whose clients may have to show a certificate too.
+// serveTLS runs a server with TLS. With verify, clients need a certificate, too.
 func serveTLS(t *testing.T, files bustest.Certificates, verify bool) string {
 	t.Helper()
 	cfg, err := server.GenTLSConfig(&server.TLSConfigOpts{CertFile: files.Cert, KeyFile: files.Key, CaFile: files.CA, Verify: verify})
@@ -34,45 +34,47 @@ func serveTLS(t *testing.T, files bustest.Certificates, verify bool) string {
 	return ns.ClientURL()
 }
 
-// TestTLS: who is trusted gets in, also where the server did not ask for TLS in its
-// URL; who is not is told why.
+// TestTLS checks that sides that trust each other connect, also where the URL does not ask for
+// TLS, and that others get the reason.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	ours, others := bustest.TLS(t), bustest.TLS(t)
 	open, strict := serveTLS(t, ours, false), serveTLS(t, ours, true)
-	for name, c := range map[string]struct {
-		cfg bus.Config
-		in  bool
+	for name, tt := range map[string]struct {
+		cfg       bus.Config
+		connected bool
 	}{
-		"trusted":                       {bus.Config{URL: open, CA: ours.CA}, true},
-		"asked for a certificate":       {bus.Config{URL: strict, CA: ours.CA, Cert: ours.Cert, Key: ours.Key}, true},
-		"nobody vouches":                {bus.Config{URL: open}, false},
-		"another vouches":               {bus.Config{URL: open, CA: others.CA}, false},
-		"no certificate to show":        {bus.Config{URL: strict, CA: ours.CA}, false},
-		"a certificate of another":      {bus.Config{URL: strict, CA: ours.CA, Cert: others.Cert, Key: others.Key}, false},
+		"a trusted server":              {bus.Config{URL: open, CA: ours.CA}, true},
+		"both trusted":                  {bus.Config{URL: strict, CA: ours.CA, Cert: ours.Cert, Key: ours.Key}, true},
+		"an unknown CA":                 {bus.Config{URL: open}, false},
+		"another CA":                    {bus.Config{URL: open, CA: others.CA}, false},
+		"no client certificate":         {bus.Config{URL: strict, CA: ours.CA}, false},
+		"another client certificate":    {bus.Config{URL: strict, CA: ours.CA, Cert: others.Cert, Key: others.Key}, false},
 		"a server without TLS, with CA": {bus.Config{URL: serveForeign(t), CA: ours.CA}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.cfg.Name, c.cfg.Role = name, bus.RoleGateway
-			conn := connect(t, c.cfg)
-			if c.in {
+			t.Parallel()
+			tt.cfg.Name, tt.cfg.Role = name, bus.RoleGateway
+			conn := connect(t, tt.cfg)
+			if tt.connected {
 				bustest.Eventually(t, "connection", conn.Connected)
 				if state, err := conn.NC.TLSConnectionState(); err != nil || state.Version < tls.VersionTLS12 {
-					t.Errorf("%v %v", state.Version, err)
+					t.Errorf("TLS version = %s, %v, want at least 1.2", tls.VersionName(state.Version), err)
 				}
 				if why := conn.Why(); why != nil {
-					t.Errorf("connected: %v", why)
+					t.Errorf("Why while connected = %v, want nil", why)
 				}
 				return
 			}
 			why := reason(t, conn)
 			if !errors.Is(why, bus.ErrUntrusted) || !strings.Contains(why.Error(), "TOCSIN_NATS_CA") || conn.Connected() {
-				t.Errorf("connected %v: %v", conn.Connected(), why)
+				t.Errorf("Connected = %t, Why = %v, want false and ErrUntrusted with TOCSIN_NATS_CA", conn.Connected(), why)
 			}
 		})
 	}
 }
 
-// TestTLSFiles: what can't be used is told at once, with the setting.
+// TestTLSFiles checks that files that can't be used are refused at once, with the setting.
 func TestTLSFiles(t *testing.T) {
 	files, dir := bustest.TLS(t), t.TempDir()
 	garbage := filepath.Join(dir, "garbage")
@@ -92,7 +94,7 @@ func TestTLSFiles(t *testing.T) {
 			c.Close()
 		}
 		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "does not match", "do not match"), want) {
-			t.Errorf("%s: %v", want, err)
+			t.Errorf("Connect with CA %q, Cert %q, Key %q = %v, want %q in the error", cfg.CA, cfg.Cert, cfg.Key, err, want)
 		}
 	}
 }

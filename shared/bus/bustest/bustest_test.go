@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestRig: the streams lie as wanted, and a server can go and come back.
+// TestRig checks the replicas of the streams, and that each server can be restarted.
 func TestRig(t *testing.T) {
 	for _, n := range []int{1, 3} {
 		r := bustest.Cluster(t, n)
@@ -24,7 +24,7 @@ func TestRig(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := s.CachedInfo().Config.Replicas; got != want {
-				t.Errorf("%d servers: %s has %d replicas", n, stream, got)
+				t.Errorf("%d servers: %s has %d replicas, want %d", n, stream, got, want)
 			}
 		}
 		for i := range n {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Proxy is a TCP proxy in front of a server, which can cut connections and hold bytes
-// back. It is safe for concurrent use.
+// Proxy is a TCP proxy in front of a server, which can cut connections and stop passing
+// bytes on. It is safe for concurrent use.
 type Proxy struct {
 	target   string
 	listener net.Listener
@@ -16,8 +16,7 @@ type Proxy struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	// stalled and silent hold back all bytes, and those of the server; cut refuses
-	// connections.
+	// stalled keeps all bytes, silent only those of the server; cut refuses connections.
 	stalled, silent, cut bool
 	conns                map[net.Conn]struct{}
 }
@@ -45,16 +44,16 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 // URL is the proxy's address for NATS clients.
 func (p *Proxy) URL() string { return "nats://" + p.Addr() }
 
-// Stall holds back the bytes of both directions; connections stay open.
+// Stall stops passing bytes on in both directions; connections stay open.
 func (p *Proxy) Stall() { p.set(true, false, false) }
 
-// Silence holds back what the server sends; connections stay open.
+// Silence stops passing on what the server sends; connections stay open.
 func (p *Proxy) Silence() { p.set(false, true, false) }
 
 // Cut closes all connections and refuses new ones.
 func (p *Proxy) Cut() { p.set(false, false, true) }
 
-// Restore ends Stall, Silence and Cut: what was held back is delivered.
+// Restore ends Stall, Silence and Cut, and passes on the bytes that it has kept.
 func (p *Proxy) Restore() { p.set(false, false, false) }
 
 func (p *Proxy) set(stalled, silent, cut bool) {
@@ -92,8 +91,8 @@ func (p *Proxy) accept() {
 	}
 }
 
-// carry passes bytes on; held is called under the lock.
-func (p *Proxy) carry(from, to net.Conn, held func() bool) {
+// carry passes bytes on while stopped, which is called under the lock, returns false.
+func (p *Proxy) carry(from, to net.Conn, stopped func() bool) {
 	defer func() {
 		_, _ = from.Close(), to.Close()
 		p.mu.Lock()
@@ -105,7 +104,7 @@ func (p *Proxy) carry(from, to net.Conn, held func() bool) {
 	for {
 		n, err := from.Read(buf)
 		p.mu.Lock()
-		for held() && !p.cut {
+		for stopped() && !p.cut {
 			p.changed.Wait()
 		}
 		p.mu.Unlock()

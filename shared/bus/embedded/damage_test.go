@@ -14,31 +14,31 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 )
 
-// TestADamagedStoreIsToldAtOnce, with the file and what to do, and is left as
-// it is.
-func TestADamagedStoreIsToldAtOnce(t *testing.T) {
+// TestDamagedStore checks that the error names the damaged file and the fix at once, and that the
+// store stays as it is.
+func TestDamagedStore(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, stream string) (file string){
-		"the description is cut off": func(t *testing.T, stream string) string {
+		"meta.inf is truncated": func(t *testing.T, stream string) string {
 			file := filepath.Join(stream, "meta.inf")
 			if err := os.Truncate(file, 20); err != nil {
 				t.Fatal(err)
 			}
 			return file
 		},
-		"the description is empty": func(t *testing.T, stream string) string {
+		"meta.inf is empty": func(t *testing.T, stream string) string {
 			file := filepath.Join(stream, "meta.inf")
 			if err := os.Truncate(file, 0); err != nil {
 				t.Fatal(err)
 			}
 			return file
 		},
-		"the checksum is wrong": func(t *testing.T, stream string) string {
+		"meta.sum is wrong": func(t *testing.T, stream string) string {
 			if err := os.WriteFile(filepath.Join(stream, "meta.sum"), []byte("0123456789abcdef"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return filepath.Join(stream, "meta.inf")
 		},
-		"the checksum is missing": func(t *testing.T, stream string) string {
+		"meta.sum is missing": func(t *testing.T, stream string) string {
 			file := filepath.Join(stream, "meta.sum")
 			if err := os.Remove(file); err != nil {
 				t.Fatal(err)
@@ -59,24 +59,24 @@ func TestADamagedStoreIsToldAtOnce(t *testing.T) {
 			s, err := embedded.Start(t.Context(), embedded.Config{Dir: dir, Addr: "127.0.0.1:0", Logger: bustest.Quiet()})
 			if err == nil {
 				s.Close()
-				t.Fatal("it started")
+				t.Fatal("Start = nil, want an error")
 			}
 			if took := time.Since(begun); took > 5*time.Second {
-				t.Errorf("it took %s", took)
+				t.Errorf("Start took %s, want at most 5s", took)
 			}
 			for _, want := range []string{file, "move it away", "restore " + stream + " "} {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("%v: no %q", err, want)
+					t.Errorf("Start = %v, want %q in it", err, want)
 				}
 			}
 			if strings.Contains(err.Error(), "\n") {
-				t.Errorf("not one line: %v", err)
+				t.Errorf("Start = %q, want one line", err)
 			}
 			after, err := os.ReadDir(stream)
 			if err != nil || len(after) != len(before) {
-				t.Errorf("%d files became %d, %v", len(before), len(after), err)
+				t.Errorf("%d files after Start, %v, want the %d from before", len(after), err, len(before))
 			}
-			// What the message advises helps.
+			// The fix in the message works.
 			if err := os.Rename(stream, filepath.Join(t.TempDir(), "kept")); err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestADamagedStoreIsToldAtOnce(t *testing.T) {
 	}
 }
 
-func TestAStartThatIsCalledOffEnds(t *testing.T) {
+func TestStartInACancelledContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s, err := embedded.Start(ctx, embedded.Config{
@@ -93,6 +93,6 @@ func TestAStartThatIsCalledOffEnds(t *testing.T) {
 	})
 	if err == nil {
 		s.Close()
-		t.Fatal("it started")
+		t.Fatal("Start = nil, want an error")
 	}
 }

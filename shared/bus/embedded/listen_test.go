@@ -12,8 +12,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 )
 
-// TestWildcardAddressesAreAnnouncedAsLoopback: what is announced is for
-// connecting to.
+// TestWildcardAddressesAreAnnouncedAsLoopback checks that clients can connect to the announced
+// addresses.
 func TestWildcardAddressesAreAnnouncedAsLoopback(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
 		dir := bustest.OpenDir(t)
@@ -26,7 +26,7 @@ func TestWildcardAddressesAreAnnouncedAsLoopback(t *testing.T) {
 		t.Cleanup(s.Close)
 		for _, url := range []string{s.URL(), s.WSURL()} {
 			if !strings.Contains(url, "://127.0.0.1:") && !strings.Contains(url, "://[::1]:") {
-				t.Errorf("%s: announced as %s", addr, url)
+				t.Errorf("%s is announced as %s, want a loopback address", addr, url)
 			}
 			auth, err := nats.NkeyOptionFromSeed(dir.Credential(string(bus.RoleDashboard)))
 			if err != nil {

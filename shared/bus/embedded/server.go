@@ -63,7 +63,7 @@ type Server struct {
 }
 
 // Start starts the server, waits until its store is recovered, and
-// creates the streams and buckets. Its errors say what to do.
+// creates the streams and buckets. Its errors name the fix.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	origin := secretOrigin()
 	opts, err := serverOptions(ctx, cfg, origin)

@@ -19,13 +19,13 @@ import (
 
 const testOrigin = "https://secret.invalid"
 
-// echo stands for the server's websocket listener: it switches protocols and
-// then says everything back.
+// echo stands for the server's websocket listener: it switches protocols and then sends
+// everything back.
 func echo(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Origin") != testOrigin {
-			t.Errorf("origin %q came through", r.Header.Get("Origin"))
+			t.Errorf("Origin = %q, want %q", r.Header.Get("Origin"), testOrigin)
 		}
 		c, rw, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -73,7 +73,7 @@ func dialRaw(t *testing.T, addr string) net.Conn {
 
 const upgrade = "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost:3000\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
 
-// status reads an answer without a body that matters.
+// status reads an answer and returns its status.
 func status(r *bufio.Reader) (int, error) {
 	resp, err := http.ReadResponse(r, nil)
 	if err != nil {
@@ -82,7 +82,7 @@ func status(r *bufio.Reader) (int, error) {
 	return resp.StatusCode, resp.Body.Close()
 }
 
-// open makes a websocket of a new connection, or says why it could not.
+// open opens a connection and switches it to websocket.
 func open(t *testing.T, addr string) (net.Conn, *bufio.Reader, error) {
 	t.Helper()
 	c := dialRaw(t, addr)
@@ -97,14 +97,15 @@ func open(t *testing.T, addr string) (net.Conn, *bufio.Reader, error) {
 	return c, r, err
 }
 
-func say(t *testing.T, c net.Conn, r *bufio.Reader, text string) {
+// exchange sends a text and expects it back.
+func exchange(t *testing.T, c net.Conn, r *bufio.Reader, text string) {
 	t.Helper()
 	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)
 	}
 	got := make([]byte, len(text))
 	if _, err := io.ReadFull(r, got); err != nil || string(got) != text {
-		t.Fatalf("%q, %v", got, err)
+		t.Fatalf("got back %q, %v, want %q", got, err, text)
 	}
 }
 
@@ -116,7 +117,7 @@ func TestSlowRequestsAreDroppedAndWebsocketsLiveOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	say(t, c, r, "at once")
+	exchange(t, c, r, "at once")
 	for name, begun := range map[string]string{
 		"header": "GET / HTTP/1.1\r\nHost: localhost\r\n",
 		"body":   "POST / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\nContent-Length: 9\r\n\r\n1",
@@ -128,10 +129,10 @@ func TestSlowRequestsAreDroppedAndWebsocketsLiveOn(t *testing.T) {
 		}
 		_, err := io.Copy(io.Discard, slow) // until the other side closes it
 		if timeout := net.Error(nil); errors.As(err, &timeout) && timeout.Timeout() {
-			t.Errorf("%s: it is still open", name)
+			t.Errorf("slow %s: the connection is open, want it closed", name)
 		}
 	}
-	say(t, c, r, "after all of these times") // each slow one has taken 100 ms
+	exchange(t, c, r, "after all of these times") // each slow one has taken 100 ms
 }
 
 func TestTheHeaderIsBounded(t *testing.T) {
@@ -142,7 +143,7 @@ func TestTheHeaderIsBounded(t *testing.T) {
 	}
 	code, err := status(bufio.NewReader(c))
 	if err != nil || code != http.StatusRequestHeaderFieldsTooLarge {
-		t.Fatalf("%d, %v", code, err)
+		t.Fatalf("status = %d, %v, want 431", code, err)
 	}
 }
 
@@ -159,9 +160,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, err := open(t, addr); err == nil {
-		t.Fatal("a third connection came through")
+		t.Fatal("a third connection was accepted, want it refused")
 	}
-	say(t, c, r, "the second one lives")
+	exchange(t, c, r, "the second one stays open")
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -172,12 +173,12 @@ func TestConnectionsAreBounded(t *testing.T) {
 		}
 	}
 	if err != nil {
-		t.Fatalf("no slot came free: %v", err)
+		t.Fatalf("open after one was closed = %v, want nil within 10s", err)
 	}
 }
 
-// TestTheInnerListenerKnowsTheProxyAlone: who finds the port of the server's
-// own listener gets nowhere from a page.
+// TestTheInnerListenerKnowsTheProxyAlone checks that a page that finds the port of the server's
+// own listener is refused there.
 func TestTheInnerListenerKnowsTheProxyAlone(t *testing.T) {
 	dir, err := statedir.Open(t.TempDir())
 	if err != nil {
@@ -197,9 +198,9 @@ func TestTheInnerListenerKnowsTheProxyAlone(t *testing.T) {
 	}
 	inner := listener.Host
 	if host, _, err := net.SplitHostPort(inner); err != nil || host != "127.0.0.1" {
-		t.Fatalf("it listens on %s, %v", inner, err)
+		t.Fatalf("the inner listener is on %s, %v, want 127.0.0.1", inner, err)
 	}
-	for _, origin := range []string{"null", "http://localhost:3000", "https://nobody.invalid:1", "http://" + inner, secretOrigin()} {
+	for _, origin := range []string{"null", "http://localhost:3000", "https://other.invalid:1", "http://" + inner, secretOrigin()} {
 		c := dialRaw(t, inner)
 		request := strings.Replace(upgrade, "http://localhost:3000", origin, 1) + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 		if _, err := io.WriteString(c, request); err != nil {
@@ -207,7 +208,7 @@ func TestTheInnerListenerKnowsTheProxyAlone(t *testing.T) {
 		}
 		code, err := status(bufio.NewReader(c))
 		if err != nil || code != http.StatusForbidden {
-			t.Errorf("origin %s: %d, %v", origin, code, err)
+			t.Errorf("origin %s: status = %d, %v, want 403", origin, code, err)
 		}
 	}
 }

@@ -2,9 +2,9 @@ package lease
 
 import "time"
 
-// Clock tells a holder how long it may act: for a time after its newest acknowledged renewal
-// was sent. That is sooner than anyone else counts it as expired, because they count from
-// when the renewal arrived, which is later.
+// Clock measures how long a holder may act: for a time after its newest acknowledged renewal
+// was sent. For other processes the lease expires later, because they count from when the
+// renewal arrived.
 //
 // Each time that the lease had expired and is held again begins a new epoch: another
 // process may have held it in between. The zero Clock is never held. A Clock is not safe

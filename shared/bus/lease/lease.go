@@ -158,9 +158,9 @@ func (h *holder) hold(ctx context.Context, sent time.Time, act func(context.Cont
 	}
 }
 
-// renew starts a renewal unless one is under way. It runs beside the loop, which has to stop
-// in time whatever the store does, and outlives the end of act, which is still under the
-// lease where it is in order.
+// renew starts a renewal unless one is under way. The renewal has its own goroutine, because
+// the loop has to stop in time also when the store does not answer. It goes on while act
+// returns in order, because that is still under the lease.
 func (h *holder) renew(ctx context.Context) {
 	if h.renewing {
 		return

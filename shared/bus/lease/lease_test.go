@@ -158,8 +158,7 @@ func run(ctx context.Context, st *fakeStore, process string, act func(context.Co
 	return ended
 }
 
-// TestTakeover: of two processes the one that does not act takes over when it has to, and
-// only then.
+// TestTakeover checks that the second of two processes takes over when it has to, and only then.
 func TestTakeover(t *testing.T) {
 	for name, tt := range map[string]struct {
 		// happens is what happens to the first process.
@@ -184,7 +183,7 @@ func TestTakeover(t *testing.T) {
 			atLeast: ttl, within: ttl + 2*time.Second, anyone: true, // that process does not renew it
 		},
 		"the store is slow": {happens: func(st *fakeStore, _ context.CancelFunc) { st.set(func() { st.delay = 2 * time.Second }) }},
-		"nobody can reach the store for a moment": {happens: func(st *fakeStore, _ context.CancelFunc) {
+		"no process can reach the store for a moment": {happens: func(st *fakeStore, _ context.CancelFunc) {
 			st.set(func() { st.unreachable["a"], st.unreachable["b"] = true, true })
 			time.AfterFunc(3*time.Second, func() { st.set(func() { clear(st.unreachable) }) })
 		}},
@@ -271,17 +270,17 @@ func TestChanged(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		changed, ended := make(chan struct{}), make(chan struct{})
 		var mu sync.Mutex
-		says := "well"
+		state := "healthy"
 		go func() {
 			defer close(ended)
 			lease.Run(ctx, lease.Config{
 				Store: storeOf{st, "a"}, TTL: ttl, Changed: changed, Logger: slog.New(slog.DiscardHandler),
-				Value: func() []byte { mu.Lock(); defer mu.Unlock(); return []byte(says) },
+				Value: func() []byte { mu.Lock(); defer mu.Unlock(); return []byte(state) },
 			}, func(ctx context.Context) error { <-ctx.Done(); return nil })
 		}()
 		time.Sleep(time.Second)
 		mu.Lock()
-		says = "degraded"
+		state = "degraded"
 		mu.Unlock()
 		changed <- struct{}{}
 		synctest.Wait()

@@ -10,11 +10,11 @@ import (
 
 // Store keeps one lease, and forgets it when it is not written for its TTL.
 type Store interface {
-	// Acquire writes a lease that nobody holds, and returns its revision. The error wraps
-	// [ErrHeld] where another process holds it.
+	// Acquire writes a lease that no process holds, and returns its revision. The error
+	// wraps [ErrHeld] where another process holds it.
 	Acquire(ctx context.Context, value []byte) (revision uint64, err error)
 	// Renew writes a lease that is still at a revision, or is ours. The error wraps
-	// [ErrHeld] where another process holds it, or nobody does.
+	// [ErrHeld] where another process holds it, or none does.
 	Renew(ctx context.Context, value []byte, revision uint64) (uint64, error)
 	// Release removes a lease that is still at a revision.
 	Release(ctx context.Context, revision uint64) error
