@@ -24,6 +24,12 @@ const (
 	// twice that without a signal the consumer counts as gone, as with the server of a
 	// cluster that it was on: the connection may be to another server.
 	followHeartbeat = time.Second
+	// minFirstWait is how long the first of the messages that a consumer has is awaited
+	// before another consumer is made. It doubles up to maxFirstWait; from then on the
+	// heartbeat decides. In a cluster the request for messages can be lost, because the
+	// server of the consumer may answer before the others know that it listens.
+	minFirstWait = 250 * time.Millisecond
+	maxFirstWait = time.Second
 	// consumerIdle is when the server forgets a consumer whose process died.
 	consumerIdle = 30 * time.Second
 	// followTimeout bounds one request to the server. One that was lost with a server of a
@@ -113,7 +119,7 @@ func (s *Session) follow(ctx context.Context, cfg *FollowConfig, handle func(Mes
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", cfg.Stream, err)
 	}
-	f := &follower{session: s, js: js, cfg: cfg, handle: handle, name: "follow-" + nuid.Next()}
+	f := &follower{session: s, js: js, cfg: cfg, handle: handle, name: "follow-" + nuid.Next(), firstWait: minFirstWait}
 	connected := s.NC.StatusChanged(nats.CONNECTED)
 	defer s.NC.RemoveStatusListener(connected)
 	pause := minFollowPause
@@ -124,7 +130,7 @@ func (s *Session) follow(ctx context.Context, cfg *FollowConfig, handle func(Mes
 			return failed.err
 		}
 		if f.progressed {
-			f.progressed, pause = false, minFollowPause
+			f.progressed, f.firstWait, pause = false, minFirstWait, minFollowPause
 		}
 		cfg.Logger.Debug("following a stream restarts", "stream", cfg.Stream, "error", err, "pause", pause)
 		timer := time.NewTimer(pause)
@@ -154,6 +160,8 @@ type follower struct {
 	consumers int
 	// progressed is set when a message came since the last interruption.
 	progressed bool
+	// firstWait is how long the first message of a consumer is awaited.
+	firstWait time.Duration
 }
 
 // handleError marks an error of the caller's handler, to distinguish it from those of the bus.
@@ -178,8 +186,9 @@ func (f *follower) run(ctx context.Context) error {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 	}
 	defer f.deleteConsumer(consumer)
+	pending := consumer.CachedInfo().NumPending
 	if f.cfg.Started != nil {
-		f.cfg.Started(consumer.CachedInfo().NumPending)
+		f.cfg.Started(pending)
 	}
 	it, err := consumer.Messages(f.ahead(), jetstream.PullHeartbeat(followHeartbeat))
 	if err != nil {
@@ -187,7 +196,7 @@ func (f *follower) run(ctx context.Context) error {
 	}
 	defer it.Stop()
 	for next := uint64(1); ; next++ {
-		m, err := it.Next(jetstream.NextContext(ctx))
+		m, err := f.next(ctx, it, next == 1 && pending > 0)
 		if err != nil {
 			return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 		}
@@ -208,6 +217,22 @@ func (f *follower) run(ctx context.Context) error {
 		f.progressed = true
 		f.cfg.After.Seq, f.cfg.Since = meta.Sequence.Stream, time.Time{}
 	}
+}
+
+// next returns the next message. The first one of a consumer that has messages is awaited
+// for firstWait.
+func (f *follower) next(ctx context.Context, it jetstream.MessagesContext, first bool) (jetstream.Msg, error) {
+	if !first || f.firstWait > maxFirstWait {
+		return it.Next(jetstream.NextContext(ctx))
+	}
+	waiting, cancel := context.WithTimeout(ctx, f.firstWait)
+	defer cancel()
+	m, err := it.Next(jetstream.NextContext(waiting))
+	if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+		err = fmt.Errorf("no message came within %s", f.firstWait)
+		f.firstWait *= 2
+	}
+	return m, err
 }
 
 // ahead bounds what is under way by a number of messages. With a bound of bytes the server
