@@ -1,15 +1,16 @@
 // Package ciresult decides whether a CI result is new.
 //
-// A status that differs from the latest one of the same source, commit and name is a new
-// alert with its own dedup key: failure, success, failure is three alerts that never merge.
-// The same status again revises the first alert of that series. The package remembers
-// nothing else of a result and has no clock.
+// A job is identified by source, commit and name. A status that differs from the job's latest
+// one is a new alert with its own dedup key: failure, success, failure is three alerts that
+// never merge. The same status again revises the first alert of that series.
 //
-// A new success resolves the failures and errors of its branch: of the job on that ref
-// whatever the commit, or without a ref of the job of that commit. The newest comes first;
-// the success has its dedup key, and so have the successes that revise it. Results are
-// ordered by arrival alone: a late success of an older commit resolves the failure of a
-// newer one, because a result does not show which commit is newer.
+// A new success resolves the failures and errors of its branch: those of the job on the same
+// ref, at any commit, or without a ref those of the same job and commit. The newest failure
+// is resolved first; the success, and what revises it, has the dedup key of that failure.
+// Results are ordered by arrival alone, because a result does not show which commit is newer:
+// a late success of an older commit resolves the failure of a newer one.
+//
+// The package has no clock.
 package ciresult
 
 import (
@@ -25,15 +26,15 @@ import (
 )
 
 const (
-	// MaxResults is how many jobs of commits are remembered. Past it, the least recently
-	// used one is forgotten; its next result is new.
+	// MaxResults is how many jobs are remembered. Past it, the least recently used one is
+	// forgotten; its next result is new.
 	MaxResults = 1000
 	// MaxFailing is how many failing branches are remembered. Past it, the least recently
 	// used one is forgotten, and the next success resolves nothing.
 	MaxFailing = 1000
 
-	// maxFailures is how many failed cases an alert's context names, maxNamed how many its
-	// detail does.
+	// maxFailures is how many failed cases an alert's context names, and maxNamed how many
+	// its detail names.
 	maxFailures = 10
 	maxNamed    = 3
 	// maxName and maxMessage bound a failed case in the context, in characters.
@@ -41,51 +42,49 @@ const (
 	maxMessage = 500
 )
 
-// Results remembers the latest status of each job of each commit, and what fails on each
-// branch.
+// Results remembers the latest status of each job, and the failures of each branch.
 type Results struct {
-	latest  *lru.Map[key, episode]
-	failing *lru.Map[key, failures]
-	// evicted and evictedFailing count what was forgotten of the two.
-	evicted, evictedFailing uint64
+	latest                  *lru.Map[key, episode]
+	failing                 *lru.Map[key, failures]
+	evicted, evictedFailing uint64 // from latest and from failing
 }
 
-// key is a hash of what results have in common that are about the same thing. Its parts can
-// be of any length.
+// key is a hash that identifies a job or a branch by texts of any length.
 type key [16]byte
 
-func keyOf(of ...string) key {
-	sum := sha256.Sum256([]byte(strings.Join(of, "\x00")))
+func hashKey(parts ...string) key {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return key(sum[:len(key{})])
 }
 
-// branch returns the key of what a success fixes: the job on its ref, or of its commit.
-func branch(result *ci.Result) key {
+// branchKey returns the key of what a success fixes: the job on its ref or, without a ref,
+// the job of its commit.
+func branchKey(result *ci.Result) key {
 	if result.Ref == "" {
-		return keyOf("job", result.Key())
+		return hashKey("job", result.Key())
 	}
-	return keyOf("ref", result.Source, result.Ref, result.Name)
+	return hashKey("ref", result.Source, result.Ref, result.Name)
 }
 
 // episode is a series of results with one status.
 type episode struct {
 	status string
-	// ordinal counts the episodes of the key, from 1.
+	// ordinal counts the episodes of the job, from 1.
 	ordinal int
-	// first is the id of the first alert of the episode.
+	// first is the id of the episode's first alert.
 	first string
-	// ends are the failures that a success ended.
-	ends failures
+	// resolved are the failures that a success resolves.
+	resolved failures
 }
 
-// failures are the alerts about the failures of a branch, and the dedup key of the newest
-// as it was published.
+// failures are the open alerts about the failures of a branch.
 type failures struct {
 	open rule.Open
-	key  string
+	// newestKey is the dedup key of the newest one.
+	newestKey string
 }
 
-// New returns a memory without results.
+// New returns Results without jobs.
 func New() *Results {
 	return &Results{latest: lru.New[key, episode](MaxResults), failing: lru.New[key, failures](MaxFailing)}
 }
@@ -96,83 +95,83 @@ func (r *Results) Len() int { return r.latest.Len() }
 // Evicted returns how many jobs were forgotten for lack of room since New.
 func (r *Results) Evicted() uint64 { return r.evicted }
 
-// EvictedFailing returns how many failing branches were forgotten, whose failures never
-// end.
+// EvictedFailing returns how many failing branches were forgotten since New. Nothing resolves
+// their failures.
 func (r *Results) EvictedFailing() uint64 { return r.evictedFailing }
 
 // Pending is the alert about a result, not yet published.
 type Pending struct {
 	Alert       alert.Alert
 	job, branch key
-	now         episode
+	episode     episode
 }
 
-// Prepare returns the alert about a result. Nothing is noted before it is published, so that
-// later results do not revise or resolve an alert that no reader has.
+// Prepare returns the alert about a result. Only [Results.MarkPublished] records the result,
+// so that later results do not revise or resolve an alert that no reader has.
 func (r *Results) Prepare(result *ci.Result) Pending {
-	t := Pending{Alert: describe(result), job: keyOf(result.Key()), branch: branch(result)}
-	last := r.latest.Get(t.job)
+	p := Pending{Alert: newAlert(result), job: hashKey(result.Key()), branch: branchKey(result)}
+	last := r.latest.Get(p.job)
 	switch {
 	case last != nil && last.status == result.Status:
-		t.now, t.Alert.Revises = *last, last.first
+		p.episode, p.Alert.Revises = *last, last.first
 	case last != nil:
-		t.now = r.begin(t.branch, result.Status, last.ordinal+1)
+		p.episode = r.newEpisode(p.branch, result.Status, last.ordinal+1)
 	default:
-		t.now = r.begin(t.branch, result.Status, 1)
+		p.episode = r.newEpisode(p.branch, result.Status, 1)
 	}
-	if ends := t.now.ends; ends.open.Any() {
-		ends.open.End(&t.Alert)
-		t.Alert.DedupKey = ends.key
-		return t
+	if resolved := p.episode.resolved; resolved.open.Any() {
+		resolved.open.End(&p.Alert)
+		p.Alert.DedupKey = resolved.newestKey
+		return p
 	}
-	own := fmt.Sprintf("ci:%s:%s:%s:%s:%d", result.Source, commit(result), result.Name, result.Status, t.now.ordinal)
-	t.Alert.DedupKey = string(rule.Bounded([]byte(own)))
-	return t
+	ownKey := fmt.Sprintf("ci:%s:%s:%s:%s:%d", result.Source, commit(result), result.Name, result.Status, p.episode.ordinal)
+	p.Alert.DedupKey = string(rule.Bounded([]byte(ownKey)))
+	return p
 }
 
-// begin starts an episode. A success ends all that fails on the branch, also at newer
-// commits: the order of commits is not known.
-func (r *Results) begin(branch key, status string, ordinal int) episode {
+// newEpisode returns a new episode. A success resolves all failures of the branch, also those
+// of newer commits, because the order of commits is not known.
+func (r *Results) newEpisode(branch key, status string, ordinal int) episode {
 	e := episode{status: status, ordinal: ordinal}
 	if open := r.failing.Get(branch); open != nil && status == ci.StatusSuccess {
-		e.ends = *open
+		e.resolved = *open
 	}
 	return e
 }
 
-// MarkPublished notes that the alert about a result was published under an id.
-func (r *Results) MarkPublished(t Pending, id string) {
-	if t.Alert.Revises != "" {
+// MarkPublished records a result whose alert was published with an id.
+func (r *Results) MarkPublished(p Pending, id string) {
+	if p.Alert.Revises != "" {
 		return
 	}
-	t.now.first = id
-	r.add(t.job, t.now)
+	p.episode.first = id
+	r.add(p.job, p.episode)
 	switch {
-	case t.now.status != ci.StatusSuccess:
-		now := failures{key: t.Alert.DedupKey}
-		if others := r.failing.Peek(t.branch); others != nil {
-			now.open = others.open
+	case p.episode.status != ci.StatusSuccess:
+		failing := failures{newestKey: p.Alert.DedupKey}
+		if others := r.failing.Peek(p.branch); others != nil {
+			failing.open = others.open
 		}
-		now.open.Add(id, t.Alert.Severity)
-		r.addFailing(t.branch, now)
-	case t.now.ends.open.Any():
-		r.failing.Delete(t.branch)
+		failing.open.Add(id, p.Alert.Severity)
+		r.addFailing(p.branch, failing)
+	case p.episode.resolved.open.Any():
+		r.failing.Delete(p.branch)
 	}
 }
 
 func (r *Results) add(k key, e episode) {
-	if _, gone := r.latest.Add(k, e); gone != nil {
+	if _, evicted := r.latest.Add(k, e); evicted != nil {
 		r.evicted++
 	}
 }
 
 func (r *Results) addFailing(k key, f failures) {
-	if _, gone := r.failing.Add(k, f); gone != nil {
+	if _, evicted := r.failing.Add(k, f); evicted != nil {
 		r.evictedFailing++
 	}
 }
 
-// commit returns the commit, or what stands in for it.
+// commit returns the commit or, without one, ref and URL.
 func commit(result *ci.Result) string {
 	if result.Commit != "" {
 		return result.Commit
@@ -180,7 +179,8 @@ func commit(result *ci.Result) string {
 	return strings.TrimSpace(result.Ref + " " + result.URL)
 }
 
-func describe(result *ci.Result) alert.Alert {
+// newAlert returns the alert about a result, as if it were the first of its job.
+func newAlert(result *ci.Result) alert.Alert {
 	severity := alert.Error
 	if result.Status == ci.StatusSuccess {
 		severity = alert.Info
@@ -198,7 +198,7 @@ func describe(result *ci.Result) alert.Alert {
 	}
 }
 
-// detail returns the summary with the first failed cases.
+// detail returns the summary and the first failed cases.
 func detail(result *ci.Result) string {
 	var parts []string
 	if result.Summary != "" {

@@ -8,14 +8,14 @@ import (
 // maxID is the longest alert id and status in a snapshot, in bytes.
 const maxID = 64
 
-// State has the latest statuses and what fails.
+// State reads or writes the latest statuses and the failures.
 func (r *Results) State(s *snapshot.State) {
 	snapshot.Entries(s, 1, r.latest, func(s *snapshot.State, k *key, e *episode) {
 		s.Fixed(1, k[:])
 		s.String(2, &e.status, maxID)
 		snapshot.Uint(s, 3, &e.ordinal, 1<<40)
 		s.String(4, &e.first, maxID)
-		snapshot.Message(s, 5, &e.ends, (*failures).state)
+		snapshot.Message(s, 5, &e.resolved, (*failures).state)
 	}, r.add)
 	snapshot.Entries(s, 2, r.failing, func(s *snapshot.State, k *key, f *failures) {
 		s.Fixed(1, k[:])
@@ -25,5 +25,5 @@ func (r *Results) State(s *snapshot.State) {
 
 func (f *failures) state(s *snapshot.State) {
 	snapshot.Message(s, 1, &f.open, (*rule.Open).State)
-	s.String(2, &f.key, rule.MaxKey)
+	s.String(2, &f.newestKey, rule.MaxKey)
 }

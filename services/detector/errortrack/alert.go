@@ -10,15 +10,15 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// sighting is an occurrence of an error, with the record of the error.
+// sighting is one occurrence of an error, with the record of the error.
 type sighting struct {
 	app      string
 	event    *telemetry.Event
 	template []byte
 	id       identity
 	known    record
-	// silent is the time since the occurrence before, in milliseconds.
-	silent int64
+	// silence is the time since the previous occurrence, in milliseconds.
+	silence int64
 }
 
 // The states of an error in the context of alerts.
@@ -32,13 +32,13 @@ func (s sighting) newErrorAlert() alert.Alert {
 }
 
 func (s sighting) regressedAlert() alert.Alert {
-	a := s.buildAlert("Error is back: ", stateRegressed, s.detail("back after "+formatDuration(s.silent)+" of silence"))
-	a.Context["silent_s"] = s.silent / 1000
+	a := s.buildAlert("Error is back: ", stateRegressed, s.detail("back after "+formatDuration(s.silence)+" of silence"))
+	a.Context["silent_s"] = s.silence / 1000
 	return a
 }
 
-// detail returns the message, cut if need be, followed by the history of the error and what
-// happened.
+// detail returns the message, shortened if it is too long, followed by the history of the
+// error and what happened.
 func (s sighting) detail(happened string) string {
 	known := fmt.Sprintf("(first seen %s, seen %d times, %s)", s.since(), s.known.seen, happened)
 	message := sanitize.Cut(s.event.Log.Message, alert.MaxDetail-len(known)-1)

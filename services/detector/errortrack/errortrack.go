@@ -1,10 +1,10 @@
-// Package errortrack is the detection rule for errors in the logs: those seen for the first
-// time, and those that come back after 30 minutes of silence.
+// Package errortrack is the detection rule for errors in the logs: those that occur for the
+// first time, and those that come back after 30 minutes of silence.
 //
 // A fingerprint distinguishes errors (identity.go): the sender's own, or a hash of the
-// stack, or of the template of the message. Errors of tools are distinct from the app's.
-// The package counts each error since it was first seen. Errors that a noise rule hides do
-// not reach it, so they are new once the rule is removed. It has no clock.
+// stack, or of the template of the message. Errors of browser extensions and development
+// tools are distinct from the app's. Errors that a noise rule hides do not reach this
+// package, so they are new once that rule is removed.
 //
 // With the error-spike rule rate-tail it also finds errors that come far faster than they
 // usually do (escalate.go).
@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	// MaxErrors is how many errors of one app are remembered. Past it, the one not seen for
-	// the longest time is forgotten, and is new the next time.
+	// MaxErrors is how many errors of one app are remembered. Past it, the one that was seen
+	// last the longest time ago is forgotten. It is new when it occurs again.
 	MaxErrors = 5000
-	// Silence is how long an error must not have occurred for the next one to be "back".
+	// Silence is how long an error must not have occurred to be reported as back.
 	Silence = 30 * time.Minute
 )
 
@@ -32,42 +32,43 @@ const (
 type Errors struct {
 	known   *lru.Map[uint64, record]
 	evicted uint64
-	// rates is the number of errors whose rate is counted. latest is the error that was
-	// seen last.
-	rates  int
+	// rates is the number of errors whose rate is counted.
+	rates int
+	// latest is the error that occurred last.
 	latest struct {
 		known       *record
 		fingerprint uint64
 	}
-	// stackKey and senderKey are reused buffers for the bytes that are hashed: of a stack,
-	// and of a sender's fingerprint.
+	// stackKey and senderKey are reused buffers for the bytes that are hashed: those of a
+	// stack, and those of a sender's fingerprint.
 	stackKey, senderKey []byte
 }
 
 // record is what is known of an error. Times are in milliseconds since 1970.
 type record struct {
 	first, last int64
-	// seen counts the occurrences since first. Versions before 7 did not count; then both
-	// start when such a version last saw the error.
+	// seen counts the occurrences since first. Snapshots of versions before 7 have no count;
+	// for an error of theirs, both begin with its last occurrence in such a snapshot.
 	seen int64
-	// name is the fingerprint that readers know it by, made by the rule of version.
+	// name is the fingerprint that alerts show. version is that of the rule that made it.
 	name    uint64
 	version uint8
-	// legacySeen is when a version before 7 last saw the error, 0 if none did: see adopt.
+	// legacySeen is the last occurrence in a snapshot of a version before 7, or 0: see
+	// adopt.
 	legacySeen int64
-	// rate is how fast it comes, nil if it is not counted.
+	// rate is how fast the error comes, nil if that is not counted.
 	rate *rate
 }
 
 const (
-	// recordSize is about what a record takes, in bytes: itself, its place in the order of
-	// use, and in the index.
+	// recordSize is about what a record takes, in bytes, with its entries in the index and
+	// in the order of use.
 	recordSize = 144
-	// maxBuffer is the largest buffer that is kept for the next error, in bytes.
+	// maxBuffer is the size up to which a buffer is reused for the next error, in bytes.
 	maxBuffer = 1 << 10
 )
 
-// New returns an app without errors.
+// New returns the Errors of an app that had none.
 func New() *Errors { return &Errors{known: lru.New[uint64, record](MaxErrors)} }
 
 // Len is the number of errors remembered.
@@ -76,16 +77,16 @@ func (e *Errors) Len() int { return e.known.Len() }
 // Evicted returns how many were forgotten for lack of room since New.
 func (e *Errors) Evicted() uint64 { return e.evicted }
 
-// Size is about how many bytes are held.
+// Size is about how many bytes the errors take.
 func (e *Errors) Size() int { return 2*maxBuffer + recordSize*e.known.Len() + rateSize*e.rates }
 
 // Log counts a line of level error and returns an alert if the error is new or back. tool
-// reports whether it comes from a browser extension or a development tool, whose errors are
-// distinct from the app's own with the same words.
+// reports whether it comes from a browser extension or a development tool. Its errors are
+// distinct from the app's errors with the same message.
 func (e *Errors) Log(app string, event *telemetry.Event, tool bool, messageTemplate []byte, now time.Time) (alert.Alert, bool) {
 	id := e.identify(event.Log, messageTemplate)
 	if tool {
-		id.fingerprint = ^id.fingerprint // as hard to forge as the app's own
+		id.fingerprint = ^id.fingerprint // as hard to forge as the hash itself
 	}
 	t := now.UnixMilli()
 	k := e.known.Get(id.fingerprint)
@@ -93,15 +94,15 @@ func (e *Errors) Log(app string, event *telemetry.Event, tool bool, messageTempl
 		k = e.addRecord(id, tool, messageTemplate, t)
 	}
 	e.latest.known, e.latest.fingerprint = k, id.fingerprint
-	silent := t - k.last
+	silence := t - k.last
 	k.last = t
 	k.seen++
 	switch {
 	case k.seen == 1:
 		return sighting{app, event, messageTemplate, id, *k, 0}.newErrorAlert(), true
-	case silent >= Silence.Milliseconds():
+	case silence >= Silence.Milliseconds():
 		e.stopRate(k) // its rate before the silence says nothing about now
-		return sighting{app, event, messageTemplate, id, *k, silent}.regressedAlert(), true
+		return sighting{app, event, messageTemplate, id, *k, silence}.regressedAlert(), true
 	default:
 		return alert.Alert{}, false
 	}
@@ -125,15 +126,14 @@ func (e *Errors) addRecord(id identity, tool bool, messageTemplate []byte, t int
 	return stored
 }
 
-// adopt continues the record of an error that an older version knew by its template, without
-// an alert: a better fingerprint must not report all known errors once more. The error keeps
-// its name, so that readers merge it with the alerts that they have.
+// adopt continues the record of an error that a version before 7 knew by its template. It
+// raises no alert: a better fingerprint must not report all known errors once more. The error
+// keeps its name, so that readers merge it with the alerts that they have.
 //
-// The cost: the template stood for all errors with these words. Within Silence after the
-// older version last saw one of them, each is adopted under one name, even one that is
-// really new, as the older version would have taken it. Later only the first one is
-// adopted, as one that is back, and the others are new. So of errors with the same words
-// that come less than twice an hour, each is reported once more.
+// One template can stand for several errors. Each of them that occurs within Silence after
+// the last occurrence in the old snapshot is adopted under the same name, even if it is new.
+// Later, only the first one is adopted, as an error that is back; the others are new. So
+// errors with one template that come less than twice an hour are each reported once more.
 func (e *Errors) adopt(oldFingerprint uint64, added record, t int64) record {
 	known := e.known.Peek(oldFingerprint)
 	if known == nil || known.legacySeen == 0 {
@@ -147,7 +147,7 @@ func (e *Errors) adopt(oldFingerprint uint64, added record, t int64) record {
 	return added
 }
 
-// State has the errors.
+// State reads or writes the errors.
 func (e *Errors) State(s *snapshot.State) {
 	snapshot.Entries(s, 1, e.known, func(s *snapshot.State, fingerprint *uint64, k *record) {
 		age, other := k.last-k.first, *fingerprint^k.name

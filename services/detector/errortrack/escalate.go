@@ -12,29 +12,27 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// An error escalates when it comes far faster than it usually does (rate.go). An error that
-// is new or back has no usual rate and has just raised an alert, so only a rate that is high
-// for any error is an escalation.
-
-// Escalation is the alert about an error that escalates. Fingerprint is the one by which
-// Errors finds the error; its name may differ.
+// Escalation is the alert about an error that escalates: it comes far faster than it usually
+// does (rate.go). An error that is new or back has no usual rate and has just raised an
+// alert, so only a rate that is high for any error is an escalation.
 type Escalation struct {
+	// Fingerprint identifies the error for [Errors.Advance]. Its name in alerts may differ.
 	Fingerprint uint64
 	Alert       alert.Alert
 }
 
-// escalationTitle precedes the error in the title.
+// escalationTitle precedes the error's template in the title.
 const escalationTitle = "Error escalates: "
 
 // stateEscalating is the state in the context of the alerts.
 const stateEscalating = "escalating"
 
-// escalationSuffix follows the dedup key of the error, so that the alerts about an
-// escalation do not replace the one about a new error.
+// escalationSuffix follows the dedup key of the error, so that an alert about an escalation
+// does not replace the one about a new error.
 const escalationSuffix = ":escalating"
 
-// DetectEscalation counts the error that the last call of Log was about, and reports whether
-// it begins to escalate.
+// DetectEscalation counts the error of the last call of Log, and reports whether it begins to
+// escalate.
 func (e *Errors) DetectEscalation(app string, event *telemetry.Event, messageTemplate []byte, now time.Time) (Escalation, bool) {
 	k := e.latest.known
 	if k.rate == nil {
@@ -49,7 +47,7 @@ func (e *Errors) DetectEscalation(app string, event *telemetry.Event, messageTem
 }
 
 // Advance lets time pass for an error that escalates, and reports whether the escalation has
-// ended and whether the state has changed. end is what is counted now; it is zero for an
+// ended and whether the state has changed. end has the present counts. It is zero for an
 // error that is no longer known or counted, whose escalation has ended.
 func (e *Errors) Advance(fingerprint uint64, now time.Time) (end ratetail.Finding, ended, changed bool) {
 	k := e.known.Peek(fingerprint)
@@ -59,7 +57,7 @@ func (e *Errors) Advance(fingerprint uint64, now time.Time) (end ratetail.Findin
 	return k.rate.advance(now)
 }
 
-// resolution returns the alert that ends an escalation of an app.
+// resolution returns the alert that ends an escalation in an app.
 func resolution(app string, i rule.Incident, end ratetail.Finding) alert.Alert {
 	a := alert.Alert{
 		Severity: alert.Info, Category: alert.Errors, Source: alert.SourceErrors, Resolves: i.ID, DedupKey: dedupKey(app, i.Name) + escalationSuffix,
@@ -67,7 +65,7 @@ func resolution(app string, i rule.Incident, end ratetail.Finding) alert.Alert {
 	}
 	switch {
 	case end == (ratetail.Finding{}):
-		a.Detail = "It is no longer known how fast it comes"
+		a.Detail = "The rate of this error is no longer known"
 	case end.Kind == ratetail.SpikeStayed:
 		a.Title = strings.Replace(i.Title, escalationTitle, "Error stays frequent, now treated as normal: ", 1)
 		a.Context[alert.OutcomeKey] = alert.NewLevel
@@ -83,7 +81,7 @@ func (e *Errors) Leading(now time.Time) (name string, count int64) {
 		if k.rate == nil || k.last <= newest {
 			continue
 		}
-		if counted, _, _ := k.rate.small.Over(now); counted.Count >= count { // of equals the latest
+		if counted, _, _ := k.rate.small.Over(now); counted.Count >= count { // of equals, the one that occurred last
 			name, count = nameOf(k.name), counted.Count
 		}
 	}

@@ -15,9 +15,9 @@ import (
 const (
 	// versionTemplate hashes the template of the message.
 	versionTemplate = 1
-	// versionStack hashes the sender's fingerprint, or else the app's own frames of the
-	// stack, and also the message where the frames are too vague to tell errors apart. An
-	// error with neither still has a fingerprint of versionTemplate.
+	// versionStack hashes the sender's fingerprint, or else the app's own frames in the
+	// stack. If the frames alone do not identify the error, it also hashes the message. An
+	// error without sender's fingerprint and frames has a fingerprint of versionTemplate.
 	versionStack = 2
 )
 
@@ -25,21 +25,21 @@ const (
 type identity struct {
 	fingerprint uint64
 	version     uint8
-	// basis is what the fingerprint was made from.
+	// basis is what was hashed, as alerts show it.
 	basis string
 	// trace is the parsed stack. It is valid until the next error.
 	trace stack.Trace
 }
 
-// The values of identity.basis, which alerts show.
+// The values of identity.basis.
 const (
 	basisSender  = "fingerprint"
 	basisStack   = "stack"
 	basisMessage = "message"
 )
 
-// The first bytes of what is hashed separate the fingerprints of senders, those of stacks,
-// and templates, which have no such byte.
+// A mark is the beginning of what is hashed. It keeps senders' fingerprints and stacks from
+// having the hash of a template, which has no mark.
 const (
 	senderMark = "\x00explicit\x00"
 	stackMark  = "\x00stack\x00"
@@ -48,7 +48,7 @@ const (
 // identify identifies an error by its sender's fingerprint, its stack or the template of
 // its message.
 func (e *Errors) identify(l *telemetry.Log, messageTemplate []byte) identity {
-	if cap(e.stackKey) > maxBuffer || cap(e.senderKey) > maxBuffer { // left by an error with long names
+	if cap(e.stackKey) > maxBuffer || cap(e.senderKey) > maxBuffer { // a long stack or fingerprint came before
 		e.stackKey, e.senderKey = nil, nil
 	}
 	id := e.identifyWithoutFingerprint(l, messageTemplate)
@@ -58,32 +58,31 @@ func (e *Errors) identify(l *telemetry.Log, messageTemplate []byte) identity {
 	return id
 }
 
-// identifyWithoutFingerprint is identify for an error without a sender's fingerprint. words
-// is the template of its message.
-func (e *Errors) identifyWithoutFingerprint(l *telemetry.Log, words []byte) identity {
-	text, first := l.Stack, ""
-	if text == "" { // some loggers write it behind the message
+// identifyWithoutFingerprint is identify for an error without a sender's fingerprint.
+func (e *Errors) identifyWithoutFingerprint(l *telemetry.Log, messageTemplate []byte) identity {
+	text, firstLine := l.Stack, ""
+	if text == "" { // some loggers append the stack to the message
 		line, _, multiline := strings.Cut(l.Message, "\n")
 		if !multiline {
-			return identity{fingerprint: templateFingerprint(words), version: versionTemplate, basis: basisMessage}
+			return identifyByTemplate(messageTemplate)
 		}
-		text, first = l.Message, line
+		text, firstLine = l.Message, line
 	}
 	var trace stack.Trace
 	e.stackKey, trace = stack.Append(append(e.stackKey[:0], stackMark...), text, l.Message)
-	// A message with lines that look like frames is no trace if none names a source line.
+	// A message can have lines that look like frames. Without a source file it is no trace.
 	if trace.Frames == 0 || l.Stack == "" && !trace.Placed {
-		return identity{fingerprint: templateFingerprint(words), version: versionTemplate, basis: basisMessage}
+		return identifyByTemplate(messageTemplate)
 	}
 	if trace.Vague() {
 		e.stackKey = append(e.stackKey, 0)
 		switch {
 		case trace.Words != "" && strings.Contains(l.Message, trace.Words):
-			// The rest of the message is only about who caught or logged the error.
-		case first != "": // the message's template includes the stack
-			e.stackKey = template.Append(e.stackKey, first)
+			// The rest of the message is only about where the error was caught or logged.
+		case firstLine != "": // the template of the message includes the stack
+			e.stackKey = template.Append(e.stackKey, firstLine)
 		default:
-			e.stackKey = append(e.stackKey, words...)
+			e.stackKey = append(e.stackKey, messageTemplate...)
 		}
 		e.stackKey = template.Append(append(e.stackKey, 0), trace.Words)
 	}
@@ -95,23 +94,28 @@ func (e *Errors) identifyWithoutFingerprint(l *telemetry.Log, words []byte) iden
 	return identity{fingerprint: hashKey(e.stackKey), version: versionStack, basis: basisStack, trace: trace}
 }
 
-// identifyBySender returns the identity by the sender's fingerprint. A part {{ default }},
-// as Sentry's SDKs send it, stands for fallback, the identity without the sender's
-// fingerprint; so does any other variable, which would otherwise merge errors for which its
-// value differs.
+// identifyByTemplate identifies an error by the template of its message.
+func identifyByTemplate(messageTemplate []byte) identity {
+	return identity{fingerprint: templateFingerprint(messageTemplate), version: versionTemplate, basis: basisMessage}
+}
+
+// identifyBySender identifies an error by its sender's fingerprint. A part {{ default }}, as
+// Sentry's SDKs send it, stands for fallback, the identity without the sender's fingerprint.
+// So does any other variable: its value is not known, and without the fallback it would merge
+// errors.
 func (e *Errors) identifyBySender(fallback identity, parts telemetry.Fingerprint) identity {
-	hasPart := false
+	hasText := false
 	e.senderKey = append(e.senderKey[:0], senderMark...)
 	for _, part := range parts {
 		if strings.HasPrefix(part, "{{") && strings.HasSuffix(part, "}}") {
 			e.senderKey = binary.BigEndian.AppendUint64(append(e.senderKey, 1), fallback.fingerprint)
 			continue
 		}
-		hasPart = hasPart || part != ""
+		hasText = hasText || part != ""
 		e.senderKey = binary.AppendUvarint(append(e.senderKey, 0), uint64(len(part)))
 		e.senderKey = append(e.senderKey, part...)
 	}
-	if !hasPart {
+	if !hasText {
 		return fallback
 	}
 	return identity{fingerprint: hashKey(e.senderKey), version: versionStack, basis: basisSender, trace: fallback.trace}
@@ -120,8 +124,8 @@ func (e *Errors) identifyBySender(fallback identity, parts telemetry.Fingerprint
 // templateFingerprint returns the fingerprint of versionTemplate.
 func templateFingerprint(messageTemplate []byte) uint64 { return hashKey(messageTemplate) }
 
-// hashKey returns the first 8 bytes of a cryptographic hash. It is all that is remembered
-// of an error, so two errors with the same hash must not be easy to construct.
+// hashKey returns the first 8 bytes of a cryptographic hash. Nothing else identifies an error,
+// so it must be hard to construct two errors with one hash.
 func hashKey(key []byte) uint64 {
 	sum := sha256.Sum256(key)
 	return binary.BigEndian.Uint64(sum[:])

@@ -48,7 +48,7 @@ func (r *Rule) Tick(i rule.Incident, now time.Time) (end []rule.Finding, changed
 	return end, changed
 }
 
-// Switch stops counting the rates of errors when no rule needs them any more.
+// Switch stops counting the rates of errors once no variant of the rules needs them.
 func (r *Rule) Switch(bool, time.Time) (changed bool) {
 	return r.app.Choice.Anomaly == ruleset.Ratio3x && !r.app.Incidents.Any() && r.StopCountingRates()
 }

@@ -1,11 +1,11 @@
 // Package external decides whether an alert of another monitoring system is new.
 //
-// Such systems report an alert repeatedly while it lasts. A report that differs from the
-// latest one of the same alert in its state, or belongs to another firing of it, is a new
-// alert; any other revises the first one of that firing. Whether the alert should have
-// fired is not examined: a person chose the rule. The end of an alert resolves the newest
-// firing that was published and has not ended, and so do reports that revise the end. The
-// package has no clock.
+// Such systems report an alert repeatedly while it fires. A report is a new alert if its
+// state differs from that of the latest report, or if it belongs to another firing. Any other
+// report revises the first alert of that firing. The end of an alert resolves the newest
+// published firing that has not ended, and so do reports that revise the end. The package
+// does not examine whether the alert should have fired, because a person chose the rule. It
+// has no clock.
 package external
 
 import (
@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// MaxAlerts is how many alerts are remembered: as many as one request of a sender may
-	// hold, so that the largest group is not new when it is repeated. Past it, the least
+	// MaxAlerts is how many alerts are remembered: as many as one request may hold, so that
+	// the alerts of the largest group are not new when they are repeated. Past it, the least
 	// recently used one is forgotten; its next report is new.
 	MaxAlerts = 10_000
 
@@ -41,17 +41,17 @@ type Alerts struct {
 // key is a hash of an alert's source and key.
 type key [16]byte
 
-// record is the published state of an alert. A report that does not differ from it is a
-// repetition.
+// record is the published state of an alert.
 type record struct {
 	resolved bool
-	episode  string
-	// first is the id of the first alert of this state, resolves that of the firing that it
-	// ends.
+	// episode is the sender's id of the firing.
+	episode string
+	// first is the id of the first alert of this state, and resolves that of the firing that
+	// it ends.
 	first, resolves string
 }
 
-// New returns a memory without alerts.
+// New returns Alerts without reports.
 func New() *Alerts { return &Alerts{latest: lru.New[key, record](MaxAlerts)} }
 
 // Len is the number of alerts remembered.
@@ -67,31 +67,31 @@ type Pending struct {
 	record record
 }
 
-// Prepare returns the alert about a report. The report is remembered only by
-// [Alerts.MarkPublished], so that later reports do not revise or resolve an alert that no
-// reader has. The end of an alert
-// that was never seen firing is published once, too: it may have begun before the detector.
+// Prepare returns the alert about a report. Only [Alerts.MarkPublished] records the report,
+// so that later reports do not revise or resolve an alert that no reader has. The end of an
+// alert that was never seen firing is published once, too, because it may have begun before
+// the detector started.
 func (s *Alerts) Prepare(e *external.Alert) Pending {
-	t := Pending{Alert: describe(e), key: keyOf(e)}
-	t.record = record{resolved: e.State == external.StateResolved, episode: e.Episode}
-	switch last := s.latest.Get(t.key); {
+	p := Pending{Alert: newAlert(e), key: keyOf(e)}
+	p.record = record{resolved: e.State == external.StateResolved, episode: e.Episode}
+	switch last := s.latest.Get(p.key); {
 	case last == nil:
-	case last.resolved == t.record.resolved && last.episode == t.record.episode:
-		t.record, t.Alert.Revises = *last, last.first
-	case t.record.resolved && !last.resolved:
-		t.record.resolves = last.first
+	case last.resolved == p.record.resolved && last.episode == p.record.episode:
+		p.record, p.Alert.Revises = *last, last.first
+	case p.record.resolved && !last.resolved:
+		p.record.resolves = last.first
 	}
-	t.Alert.Resolves = t.record.resolves
-	return t
+	p.Alert.Resolves = p.record.resolves
+	return p
 }
 
-// MarkPublished remembers a report whose alert was published under an id.
-func (s *Alerts) MarkPublished(t Pending, id string) {
-	if t.Alert.Revises != "" {
+// MarkPublished records a report whose alert was published with an id.
+func (s *Alerts) MarkPublished(p Pending, id string) {
+	if p.Alert.Revises != "" {
 		return
 	}
-	t.record.first = id
-	if _, evicted := s.latest.Add(t.key, t.record); evicted != nil {
+	p.record.first = id
+	if _, evicted := s.latest.Add(p.key, p.record); evicted != nil {
 		s.evicted++
 	}
 }
@@ -101,9 +101,10 @@ func keyOf(e *external.Alert) key {
 	return key(sum[:len(key{})])
 }
 
-func describe(e *external.Alert) alert.Alert {
+// newAlert returns the alert about a report, as if it came for the first time.
+func newAlert(e *external.Alert) alert.Alert {
 	if e.Fault != nil {
-		return fault(e)
+		return faultAlert(e)
 	}
 	severity := e.Severity
 	if e.State == external.StateResolved {
@@ -123,7 +124,7 @@ func describe(e *external.Alert) alert.Alert {
 	}
 }
 
-// location returns where the alert fires: not every reader sees the app.
+// location returns where the alert fires, because not every reader sees the app.
 func location(e *external.Alert) string {
 	if e.Place == "" && e.App != telemetry.DefaultApp {
 		return e.App
@@ -131,8 +132,8 @@ func location(e *external.Alert) string {
 	return e.Place
 }
 
-// detail returns the sender's description. It is about the firing, also when that has
-// ended, unless [describesEnd].
+// detail returns the sender's description. At the end of most alerts it still describes the
+// firing: see [describesEnd].
 func detail(e *external.Alert) string {
 	text := e.Summary
 	switch {
@@ -182,8 +183,8 @@ func context(e *external.Alert) map[string]any {
 	return c
 }
 
-// visible returns labels with names that can be read. Names that look the same become one,
-// always in the same order.
+// visible returns labels with sanitized names. Of names that then are the same, the last in
+// alphabetical order counts.
 func visible(labels map[string]string) map[string]any {
 	shown := make(map[string]any, len(labels))
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
@@ -192,13 +193,13 @@ func visible(labels map[string]string) map[string]any {
 	return shown
 }
 
-// State has the latest report of each alert.
+// State reads or writes the latest report of each alert.
 func (s *Alerts) State(st *snapshot.State) {
-	snapshot.Entries(st, 1, s.latest, func(st *snapshot.State, k *key, t *record) {
+	snapshot.Entries(st, 1, s.latest, func(st *snapshot.State, k *key, r *record) {
 		st.Fixed(1, k[:])
-		st.Bool(2, &t.resolved)
-		st.String(3, &t.episode, external.MaxKey)
-		st.String(4, &t.first, maxID)
-		st.String(5, &t.resolves, maxID)
-	}, func(k key, t record) { s.latest.Add(k, t) })
+		st.Bool(2, &r.resolved)
+		st.String(3, &r.episode, external.MaxKey)
+		st.String(4, &r.first, maxID)
+		st.String(5, &r.resolves, maxID)
+	}, func(k key, r record) { s.latest.Add(k, r) })
 }

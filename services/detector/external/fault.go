@@ -8,11 +8,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// labelVersion is the label with the version of the app that an object belongs to.
+// labelVersion is the label with the version of the app to which an object belongs.
 const labelVersion = "app.kubernetes.io/version"
 
-// faultTitles has the titles of each kind of fault and of its end. A kind that only a newer
-// kubewatch knows has those of the empty string.
+// faultTitles has the titles of each kind of fault and of its end. Those of the empty string
+// are for kinds that only a newer kubewatch knows.
 var faultTitles = map[string]struct{ firing, resolved string }{
 	kube.Crash:             {"Crash", "Crash is over"},
 	kube.CrashLoop:         {"Crash loop", "Crash loop is over"},
@@ -26,9 +26,9 @@ var faultTitles = map[string]struct{ firing, resolved string }{
 	"":                     {"Fault", "Fault is over"},
 }
 
-// fault returns the alert about a fault in a Kubernetes cluster. Its end has the same dedup
-// key.
-func fault(e *external.Alert) alert.Alert {
+// faultAlert returns the alert about a fault in a Kubernetes cluster. Its end has the same
+// dedup key.
+func faultAlert(e *external.Alert) alert.Alert {
 	f := e.Fault
 	titles, known := faultTitles[f.Fault]
 	if !known {
@@ -43,16 +43,15 @@ func fault(e *external.Alert) alert.Alert {
 	}
 	return alert.Alert{
 		Severity: severity, Category: alert.Kubernetes, Source: e.Source,
-		Title: title + ": " + object(f), Detail: detail(e), Context: faultContext(e),
+		Title: title + ": " + objectName(f), Detail: detail(e), Context: faultContext(e),
 		DedupKey: faultKey(e),
 	}
 }
 
-// faultKey returns kubernetes:<cluster>:<namespace>:<kind>/<name>:<fault>. For a pod of a
-// workload it names the workload, because a fault of all its pods is one. The container
-// follows the name, and the reason of a warning follows its fault: two containers or two
-// reasons are no repetitions of each other. Readers count colons, so names have none here,
-// though an event may hold any.
+// faultKey returns the dedup key kubernetes:<cluster>:<namespace>:<kind>/<name>:<fault>. For
+// a pod of a workload it names the workload, because the same fault in all its pods is one
+// problem. The container follows the name, and the reason of a warning follows the fault.
+// Colons in names are replaced, because readers split the key at colons.
 func faultKey(e *external.Alert) string {
 	f, plain := e.Fault, strings.NewReplacer(":", "_")
 	object, fault := f.Kind+"/"+f.Name, f.Fault
@@ -68,15 +67,15 @@ func faultKey(e *external.Alert) string {
 	return strings.Join([]string{"kubernetes", f.Cluster, plain.Replace(f.Namespace), plain.Replace(object), plain.Replace(fault)}, ":")
 }
 
-// describesEnd reports whether the sender's text at the end of an alert is about the end
-// and not about the firing. That of kubewatch is, because it watches the objects.
+// describesEnd reports whether the sender's text at the end of an alert is about the end and
+// not about the firing. The text of kubewatch is, because it watches the objects.
 func describesEnd(e *external.Alert) bool {
 	return e.Fault != nil && e.Fault.Fault != kube.WatchDegraded
 }
 
-// object names the object of a fault as kubectl does: for a pod of a workload, the
+// objectName names the object of a fault as kubectl does. For a pod of a workload it names the
 // workload.
-func object(f *external.Fault) string {
+func objectName(f *external.Fault) string {
 	name := f.Name
 	if kind, workload, _ := kube.SplitWorkload(f.Workload); workload != "" {
 		name = strings.ToLower(kind) + " " + workload

@@ -172,7 +172,7 @@ func TestEscalationOfWhatIsForgotten(t *testing.T) {
 	for i := range 5001 {
 		s.at(10*time.Minute, events(logged(telemetry.LevelError, fmt.Sprintf("%c%c%c", 'g'+i%20, 'g'+i/20%20, 'g'+i/400))))
 	}
-	if a := s.alerts[len(s.alerts)-2]; a.Title != "Resolved: Error escalates: boom" || a.Detail != "It is no longer known how fast it comes" {
+	if a := s.alerts[len(s.alerts)-2]; a.Title != "Resolved: Error escalates: boom" || a.Detail != "The rate of this error is no longer known" {
 		t.Errorf("forgotten: %+v", s.alerts[len(s.alerts)-2:])
 	}
 }

@@ -2,9 +2,9 @@
 // 3 or more clicks on one target within a second, or the same form submitted 3 times within
 // 10 seconds, in one session.
 //
-// There is one alert per burst. A burst is over when a click comes after a window without
-// any. The package has no clock. A time before the last one of a target means that a clock
-// was set back; its window starts again.
+// There is one alert for each burst. A burst has ended when the next click comes after a
+// window without clicks. The package has no clock. A time before the last one of a target
+// means that a clock was set back; the target's window starts again.
 package frustration
 
 import (
@@ -20,11 +20,11 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// MaxTargets is how many targets of one app are watched, counted for each session. Past it,
-// the least recently used one is forgotten.
+// MaxTargets is how many targets of one app are remembered, each counted once for each session.
+// Past it, the least recently used one is forgotten.
 const MaxTargets = 1000
 
-// action is a type of action, of which 3 within the window are a burst.
+// action is a type of action. Three actions on one target within the window are a burst.
 type action struct {
 	name          string
 	window        time.Duration
@@ -36,43 +36,45 @@ var actions = [...]action{
 	{telemetry.ActionSubmit, 10 * time.Second, "Form submitted repeatedly: ", "submitted 3 times within 10 s: "},
 }
 
-// target has the times of the last click and the one before it, in milliseconds since 1970,
-// and whether the current burst was reported.
+// target is what is remembered of a target in a session.
 type target struct {
+	// last and before are the times of the last action and the one before it, in
+	// milliseconds since 1970.
 	last, before int64
-	reported     bool
+	// reported reports whether there was an alert about the current burst.
+	reported bool
 }
 
-// never is earlier than any window reaches.
+// never is a time before any window.
 const never = -1 << 60
 
-// Targets watches the targets of one app.
+// Targets remembers the targets of one app.
 type Targets struct {
 	known   *lru.Map[uint64, target]
-	scratch []byte
+	buffer  []byte
 	evicted uint64
 }
 
-// New returns an app without targets.
+// New returns Targets without any.
 func New() *Targets { return &Targets{known: lru.New[uint64, target](MaxTargets)} }
 
 // Evicted returns how many targets were forgotten for lack of room since New.
 func (t *Targets) Evicted() uint64 { return t.evicted }
 
-// Size is about how many bytes are held.
+// Size is about how many bytes the targets take.
 func (t *Targets) Size() int { return 96 * t.known.Len() }
 
-// Action takes an action. There is an alert when a burst is complete.
+// Action observes an action and returns an alert when a burst is complete.
 func (t *Targets) Action(app string, event *telemetry.Event, now time.Time) (alert.Alert, bool) {
 	for i := range actions {
 		if actions[i].name == event.Action.Type {
-			return t.touch(&actions[i], app, event, now.UnixMilli())
+			return t.count(&actions[i], app, event, now.UnixMilli())
 		}
 	}
 	return alert.Alert{}, false
 }
 
-func (t *Targets) touch(a *action, app string, event *telemetry.Event, now int64) (alert.Alert, bool) {
+func (t *Targets) count(a *action, app string, event *telemetry.Event, now int64) (alert.Alert, bool) {
 	key := t.key(a, event)
 	known := t.known.Get(key)
 	if known == nil {
@@ -85,9 +87,9 @@ func (t *Targets) touch(a *action, app string, event *telemetry.Event, now int64
 	if known.last <= start {
 		known.reported = false
 	}
-	burst := known.before > start && !known.reported
+	complete := known.before > start && !known.reported
 	known.before, known.last = known.last, now
-	if !burst {
+	if !complete {
 		return alert.Alert{}, false
 	}
 	known.reported = true
@@ -101,23 +103,23 @@ func (t *Targets) touch(a *action, app string, event *telemetry.Event, now int64
 }
 
 func (t *Targets) add(key uint64, value target) *target {
-	stored, gone := t.known.Add(key, value)
-	if gone != nil {
+	stored, evicted := t.known.Add(key, value)
+	if evicted != nil {
 		t.evicted++
 	}
 	return stored
 }
 
-// key returns the hash of a target: selectors can be long.
+// key returns a hash of session and target, because selectors can be long.
 func (t *Targets) key(a *action, event *telemetry.Event) uint64 {
-	t.scratch = append(append(t.scratch[:0], a.name...), 0)
-	t.scratch = append(append(t.scratch, event.Session...), 0)
-	t.scratch = append(t.scratch, event.Action.Target...)
-	sum := sha256.Sum256(t.scratch)
+	t.buffer = append(append(t.buffer[:0], a.name...), 0)
+	t.buffer = append(append(t.buffer, event.Session...), 0)
+	t.buffer = append(t.buffer, event.Action.Target...)
+	sum := sha256.Sum256(t.buffer)
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// State has the targets.
+// State reads or writes the targets.
 func (t *Targets) State(s *snapshot.State) {
 	snapshot.Entries(s, 1, t.known, func(s *snapshot.State, key *uint64, known *target) {
 		s.Hash(1, key)

@@ -1,7 +1,7 @@
 // Package network is the detection rule for requests that fail.
 //
-// It remembers nothing. Each failed request is a finding; repetitions are bounded by the
-// storm limit and merged by readers.
+// It remembers nothing: each failed request is a finding. The storm limiter bounds repetitions
+// (package ratelimit), and readers merge them.
 package network
 
 import (
@@ -15,12 +15,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Failed reports whether a request with that status counts as an error: 5xx, or 0 for one
-// that got no answer.
+// Failed reports whether a status counts as an error: 5xx, or 0 for a request without an
+// answer.
 func Failed(status int) bool { return status == 0 || status >= 500 && status <= 599 }
 
-// Severity returns the severity of the alert for a status, and false where there is none.
-func Severity(status int) (alert.Severity, bool) {
+// Severity returns the severity of the alert about a status, and reports whether there is an
+// alert.
+func Severity(status int) (severity alert.Severity, raises bool) {
 	switch {
 	case Failed(status):
 		return alert.Error, true
@@ -31,7 +32,7 @@ func Severity(status int) (alert.Severity, bool) {
 	}
 }
 
-// AppendKey appends the dedup key of the alert for a request. page is the template of the
+// AppendKey appends the dedup key of the alert about a request. page is the template of the
 // path of its URL.
 func AppendKey(dst []byte, request *telemetry.Network, page []byte) []byte {
 	dst = append(append(dst, method(request)...), ':')
@@ -39,8 +40,8 @@ func AppendKey(dst []byte, request *telemetry.Network, page []byte) []byte {
 	return strconv.AppendInt(dst, int64(request.Status), 10)
 }
 
-// Alert returns the alert for a request whose status has a severity, without its dedup
-// key.
+// Alert returns the alert about a request, whose status must have a severity, without its
+// dedup key.
 func Alert(request *telemetry.Network, page string) alert.Alert {
 	severity, _ := Severity(request.Status)
 	method := method(request)

@@ -11,7 +11,7 @@ import (
 type Rule struct {
 	rule.Stateless
 	key   []byte
-	found [1]rule.Finding // the last one, so that a storm of them allocates little
+	found [1]rule.Finding // reused, so that a storm allocates little
 }
 
 // NewRule returns the rule for an app.

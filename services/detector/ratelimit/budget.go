@@ -15,84 +15,87 @@ const (
 	MaxApps = 1000
 	// AppBurst is how many new alerts of one app may be published at once.
 	AppBurst = 50
-	// AppRate is how many more may be published each second.
+	// AppRate is how many more of one app may be published each second.
 	AppRate = 5
 	// AllBurst is how many new alerts of all apps may be published at once.
 	AllBurst = 500
-	// AllRate is how many more may be published each second.
+	// AllRate is how many more of all apps may be published each second.
 	AllRate = 100
 	// SummaryDelay is how long after the first suppressed alert of an app its summary is
-	// published, unless another alert of the app is published before.
+	// due. The next alert of the app brings the summary earlier.
 	SummaryDelay = 10 * time.Second
 
-	// maxSummaryKeys is how many keys an app's summary distinguishes. Past it each alert
+	// maxSummaryKeys is how many keys an app's summary distinguishes. Past it, each alert
 	// counts as a different one.
 	maxSummaryKeys = 500
 
 	// stormReserve is the part of the shared bucket that apps in a storm leave to others.
-	// unusedReserve is the part for apps that have used nothing; another app without a storm
-	// gets a twentieth of what is left beyond it.
+	// unusedReserve is the part for apps that have used nothing. An app that is not in a
+	// storm gets a twentieth of what is left beyond it.
 	stormReserve  = 150 * one
 	unusedReserve = 25 * one
-	// one is an alert in the unit of accounts, in which both rates are whole numbers per
-	// millisecond.
-	one     = 1_000_000
-	perApp  = AppRate * one / 1000
-	perAll  = AllRate * one / 1000
-	maxIdle = 60_000 // by then every account is empty, in milliseconds
+	// one is an alert in the unit of accounts. Both rates are whole numbers of that unit
+	// per millisecond.
+	one = 1_000_000
+	// drainApp and drainAll are what the buckets lose each millisecond.
+	drainApp = AppRate * one / 1000
+	drainAll = AllRate * one / 1000
+	// maxIdle is the time after which every bucket is empty, in milliseconds.
+	maxIdle = 60_000
 	// maxName and maxExample bound what a snapshot holds, in bytes.
 	maxName, maxExample = 1 << 16, 1 << 16
 	// maxTotal bounds counts in a snapshot.
 	maxTotal = 1 << 40
 )
 
-// Budget bounds how many new alerts are published, of each app and of all apps together,
-// and counts those that it suppresses. Every app pays for its alerts from two leaky
-// buckets: its own, and one that all apps share.
+// Budget bounds how many new alerts are published, of each app and of all apps together, and
+// counts those that it suppresses. The alerts of an app fill two leaky buckets: its own, and
+// one that all apps share.
 //
-// The shared bucket is divided evenly. An app in a storm gets no more than an even part of
-// it, and any app no more than is left for the next one (a dynamic threshold, as in shared
-// switch buffers). What drains is divided evenly among the apps that filled it. So apps in
-// a storm leave room for the alerts of others.
+// Apps in a storm leave room in the shared bucket for the alerts of others. An app in a storm
+// may use no more than an even part of it. Any other app may use no more than a part of what
+// is left (a dynamic threshold, as in shared switch buffers). What drains is divided evenly
+// among the apps that filled the bucket.
 //
 // A Budget is not safe for concurrent use.
 type Budget struct {
 	accounts *lru.Map[string, *account]
-	// filled is the level of the shared bucket, evictedShare the part of it that evicted
-	// accounts filled. undivided has drained and is not yet divided among the accounts.
+	// filled is the level of the shared bucket, and evictedShare the part of it that evicted
+	// accounts filled. undivided is what has drained but is not yet divided among accounts.
 	filled, evictedShare, undivided int64
-	// users is how many accounts use the shared bucket.
+	// users is how many accounts have filled a part of the shared bucket.
 	users int64
 	// last is the time of the newest call, in milliseconds since 1970.
 	last int64
 	lost uint64
 }
 
-// account is what an app used of both buckets and what was suppressed of it. stormy is true from
-// the first alert suppressed until its part of the shared bucket has drained.
+// account is the account of one app.
 type account struct {
+	// own is the level of the app's own bucket, and shared its part of the shared one.
 	own, shared int64
-	stormy      bool
-	suppressed  backlog
+	// stormy reports whether the app is in a storm: from a suppressed alert until its part
+	// of the shared bucket has drained.
+	stormy     bool
+	suppressed backlog
 }
 
-// backlog counts the alerts of an account that were suppressed since a time in milliseconds
-// since 1970.
+// backlog is what the next summary of an app will report.
 type backlog struct {
-	since      int64
-	total      int
-	keys       []uint64 // hashes, sorted
-	categories []int    // different alerts, in the order of alert.Categories
-	severity   alert.Severity
-	examples   []string
+	since      int64          // the first suppressed alert, in milliseconds since 1970
+	total      int            // suppressed alerts
+	keys       []uint64       // hashes, sorted
+	categories []int          // different alerts, in the order of alert.Categories
+	severity   alert.Severity // the highest
+	examples   []string       // titles
 }
 
-// Summary describes what was suppressed of one app.
+// Summary describes the suppressed alerts of one app.
 type Summary struct {
 	alert.Storm
-	// Total is how many alerts were suppressed, repetitions of a key included.
+	// Total is how many alerts were suppressed, including repetitions of a key.
 	Total int
-	// Severity is the highest.
+	// Severity is the highest one of the suppressed alerts.
 	Severity alert.Severity
 }
 
@@ -113,7 +116,7 @@ func IsLimited(c alert.Category) bool {
 // Lost returns how many suppressed alerts were forgotten with their apps since NewBudget.
 func (b *Budget) Lost() uint64 { return b.lost }
 
-// AnySuppressed reports whether the alerts of any app are suppressed.
+// AnySuppressed reports whether suppressed alerts of any app wait for a summary.
 func (b *Budget) AnySuppressed() bool {
 	for _, a := range b.accounts.All() {
 		if (*a).suppressed.total > 0 {
@@ -123,7 +126,7 @@ func (b *Budget) AnySuppressed() bool {
 	return false
 }
 
-// TryPay reports whether a new alert of an app may be published, and if so pays for it.
+// TryPay reports whether a new alert of an app may be published, and if so fills the buckets.
 func (b *Budget) TryPay(app string, now time.Time) bool {
 	b.drain(now)
 	a := b.account(app)
@@ -152,36 +155,36 @@ func (b *Budget) share(a *account) int64 {
 	return min(max(AllBurst*one/(b.users+1), (left-unusedReserve)/20), left)
 }
 
-// Suppress counts an alert of an app that is suppressed. title is called only if the alert
+// Suppress adds an alert of an app to its next summary. title is called only if the alert
 // becomes an example.
 func (b *Budget) Suppress(app string, key []byte, c alert.Category, s alert.Severity, title func() string, now time.Time) {
 	b.drain(now)
-	h := &b.account(app).suppressed
-	if h.total == 0 {
-		*h = backlog{since: now.UnixMilli(), categories: make([]int, len(alert.Categories()))}
+	waiting := &b.account(app).suppressed
+	if waiting.total == 0 {
+		*waiting = backlog{since: now.UnixMilli(), categories: make([]int, len(alert.Categories()))}
 	}
-	h.total++
-	if s.Rank() > h.severity.Rank() {
-		h.severity = s
+	waiting.total++
+	if s.Rank() > waiting.severity.Rank() {
+		waiting.severity = s
 	}
-	if !h.addKey(key) {
+	if !waiting.addKey(key) {
 		return
 	}
-	h.categories[slices.Index(alert.Categories(), c)]++
-	if len(h.examples) < alert.MaxStormExamples {
-		h.examples = append(h.examples, title())
+	waiting.categories[slices.Index(alert.Categories(), c)]++
+	if len(waiting.examples) < alert.MaxStormExamples {
+		waiting.examples = append(waiting.examples, title())
 	}
 }
 
-// addKey reports whether a key is suppressed for the first time, and remembers it.
-func (h *backlog) addKey(key []byte) bool {
+// addKey reports whether a key is not in the backlog yet, and adds it.
+func (l *backlog) addKey(key []byte) bool {
 	sum := hash(key)
-	i, known := slices.BinarySearch(h.keys, sum)
+	i, known := slices.BinarySearch(l.keys, sum)
 	switch {
 	case known:
 		return false
-	case len(h.keys) < maxSummaryKeys:
-		h.keys = slices.Insert(h.keys, i, sum)
+	case len(l.keys) < maxSummaryKeys:
+		l.keys = slices.Insert(l.keys, i, sum)
 	}
 	return true
 }
@@ -196,20 +199,21 @@ func hash(key []byte) uint64 {
 	return sum
 }
 
-// HasSuppressed reports whether alerts of an app are suppressed.
+// HasSuppressed reports whether suppressed alerts of an app wait for a summary.
 func (b *Budget) HasSuppressed(app string) bool {
 	a := b.accounts.Peek(app)
 	return a != nil && (*a).suppressed.total > 0
 }
 
-// TakeSummary returns what is suppressed of an app and resets it. Something must be suppressed.
+// TakeSummary returns the summary of an app's suppressed alerts and removes them. There must
+// be some.
 func (b *Budget) TakeSummary(app string) Summary {
 	a := *b.accounts.Peek(app)
-	h := a.suppressed
+	taken := a.suppressed
 	a.suppressed = backlog{}
-	s := Summary{Storm: alert.Storm{Categories: map[alert.Category]int{}, Examples: h.examples}, Total: h.total, Severity: h.severity}
+	s := Summary{Storm: alert.Storm{Categories: map[alert.Category]int{}, Examples: taken.examples}, Total: taken.total, Severity: taken.severity}
 	for i, c := range alert.Categories() {
-		if n := h.categories[i]; n > 0 {
+		if n := taken.categories[i]; n > 0 {
 			s.Categories[c] = n
 		}
 	}
@@ -222,12 +226,12 @@ func (b *Budget) DueSummaries(now time.Time) []string {
 	var due []string
 	t := now.UnixMilli()
 	for app, a := range b.accounts.All() {
-		h := &(*a).suppressed
-		if h.total == 0 {
+		waiting := &(*a).suppressed
+		if waiting.total == 0 {
 			continue
 		}
-		h.since = min(h.since, t) // a clock was set back
-		if t-h.since >= SummaryDelay.Milliseconds() {
+		waiting.since = min(waiting.since, t) // a clock was set back
+		if t-waiting.since >= SummaryDelay.Milliseconds() {
 			due = append(due, app)
 		}
 	}
@@ -266,10 +270,10 @@ func (b *Budget) drain(now time.Time) {
 		return
 	}
 	for _, a := range b.accounts.All() {
-		(*a).own = max(0, (*a).own-passed*perApp)
+		(*a).own = max(0, (*a).own-passed*drainApp)
 	}
-	b.undivided += passed * perAll
-	for b.undivided > 0 && b.divide() { // what one account has no use for, the others get
+	b.undivided += passed * drainAll
+	for b.undivided > 0 && b.divide() { // what one account does not need, the others get
 	}
 	if b.filled == 0 {
 		b.undivided = 0
@@ -289,20 +293,20 @@ func (b *Budget) divide() (more bool) {
 		users++
 	}
 	if users == 0 || b.undivided < users {
-		return false // it is kept for the next time
+		return false // too little; it is divided later
 	}
 	part := b.undivided / users
-	payBack := func(owed *int64) {
-		paid := min(*owed, part)
-		*owed -= paid
-		b.filled -= paid
-		b.undivided -= paid
-		more = more || paid > 0 && paid < part
+	drainPart := func(level *int64) {
+		drained := min(*level, part)
+		*level -= drained
+		b.filled -= drained
+		b.undivided -= drained
+		more = more || drained > 0 && drained < part
 	}
-	payBack(&b.evictedShare)
+	drainPart(&b.evictedShare)
 	b.users = 0
 	for _, a := range b.accounts.All() {
-		if payBack(&(*a).shared); (*a).shared > 0 {
+		if drainPart(&(*a).shared); (*a).shared > 0 {
 			b.users++
 		} else {
 			(*a).stormy = false
@@ -311,11 +315,11 @@ func (b *Budget) divide() (more bool) {
 	return more
 }
 
-// State has all accounts.
+// State reads or writes all accounts.
 func (b *Budget) State(s *snapshot.State) {
 	snapshot.Int(s, 1, &b.last, snapshot.AnyInt)
 	snapshot.Uint(s, 2, &b.evictedShare, AllBurst*one)
-	snapshot.Uint(s, 3, &b.undivided, maxIdle*perAll)
+	snapshot.Uint(s, 3, &b.undivided, maxIdle*drainAll)
 	if s.Reading() {
 		b.filled = b.evictedShare
 	}
@@ -334,24 +338,24 @@ func (b *Budget) State(s *snapshot.State) {
 	})
 }
 
-func (h *backlog) state(s *snapshot.State) {
-	rank := h.severity.Rank()
-	snapshot.Uint(s, 1, &h.total, maxTotal)
-	if h.total == 0 {
+func (l *backlog) state(s *snapshot.State) {
+	rank := l.severity.Rank()
+	snapshot.Uint(s, 1, &l.total, maxTotal)
+	if l.total == 0 {
 		return
 	}
-	snapshot.Int(s, 2, &h.since, snapshot.AnyInt)
-	h.keys = s.Hashes(3, h.keys, maxSummaryKeys)
-	h.categories = snapshot.Packed(s, 4, h.categories, len(alert.Categories()), maxTotal)
+	snapshot.Int(s, 2, &l.since, snapshot.AnyInt)
+	l.keys = s.Hashes(3, l.keys, maxSummaryKeys)
+	l.categories = snapshot.Packed(s, 4, l.categories, len(alert.Categories()), maxTotal)
 	snapshot.Uint(s, 5, &rank, uint64(len(alert.Severities())))
-	snapshot.Strings(s, 6, &h.examples, alert.MaxStormExamples, maxExample)
+	snapshot.Strings(s, 6, &l.examples, alert.MaxStormExamples, maxExample)
 	if !s.Reading() {
 		return
 	}
-	if rank == 0 || !slices.IsSorted(h.keys) {
+	if rank == 0 || !slices.IsSorted(l.keys) {
 		s.Fail("suppressed alerts without a severity, or out of order")
 		return
 	}
-	h.severity = alert.Severities()[rank-1]
-	h.categories = append(h.categories, make([]int, len(alert.Categories())-len(h.categories))...)
+	l.severity = alert.Severities()[rank-1]
+	l.categories = append(l.categories, make([]int, len(alert.Categories())-len(l.categories))...)
 }

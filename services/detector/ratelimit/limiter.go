@@ -1,13 +1,14 @@
 // Package ratelimit bounds how many alerts the detector publishes.
 //
-// Limiter bounds repetitions: 10 alerts of one key in 10 s. The next one that is published
-// counts those that were suppressed. Suppressed revisions and resolutions are not counted.
+// [Limiter] bounds repetitions: 10 alerts with one key in 10 s. The next published alert
+// includes the suppressed ones in its count. Suppressed revisions and resolutions are not
+// counted.
 //
-// Budget bounds different alerts, of one app and of all apps together. What it suppresses
-// is published in one summary.
+// [Budget] bounds different alerts, of one app and of all apps together. One summary
+// replaces those that it suppresses.
 //
 // The package has no clock. A time before the last one of a key means that a clock was set
-// back; its window starts again.
+// back; the key's window starts again.
 package ratelimit
 
 import (
@@ -42,41 +43,41 @@ type window struct {
 	suppressed int
 }
 
-// New returns a limiter that has seen nothing.
+// New returns a limiter without keys.
 func New() *Limiter { return &Limiter{keys: lru.New[string, window](MaxKeys)} }
 
 // Evicted returns how many keys were forgotten for lack of room since New.
 func (l *Limiter) Evicted() uint64 { return l.evicted }
 
-// Lost returns how many suppressed alerts were forgotten with their keys.
+// Lost returns how many suppressed alerts were forgotten with their keys since New.
 func (l *Limiter) Lost() uint64 { return l.lost }
 
-// HasRoom reports whether [Limiter.Allow] would allow an alert with that key.
+// HasRoom reports whether [Limiter.Allow] would allow an alert with a key.
 func (l *Limiter) HasRoom(key []byte, now time.Time) bool {
-	p := lru.GetBytes(l.keys, key)
-	return p == nil || p.hasRoom(now.UnixMilli())
+	w := lru.GetBytes(l.keys, key)
+	return w == nil || w.hasRoom(now.UnixMilli())
 }
 
-// Allow reports whether an alert with that key may be published, and counts it as published
-// or as suppressed. suppressed is the number of alerts suppressed since the last one, which
-// the count of the alert has to include.
+// Allow reports whether an alert with a key may be published, and counts it as published or
+// as suppressed. If it is allowed, suppressed is the number of alerts that were suppressed
+// since the last published one. The count of the alert has to include them.
 func (l *Limiter) Allow(key []byte, now time.Time) (suppressed int, allowed bool) {
-	p := l.window(key)
-	if !p.allow(now.UnixMilli()) {
-		p.suppressed++
+	w := l.window(key)
+	if !w.allow(now.UnixMilli()) {
+		w.suppressed++
 		return 0, false
 	}
-	suppressed, p.suppressed = p.suppressed, 0
+	suppressed, w.suppressed = w.suppressed, 0
 	return suppressed, true
 }
 
-// AllowRetry is Allow for an alert that was suppressed before, and is counted already.
+// AllowRetry is Allow for an alert that was suppressed before, and so is counted already.
 func (l *Limiter) AllowRetry(key []byte, now time.Time) (suppressed int, allowed bool) {
-	p := l.window(key)
-	if !p.allow(now.UnixMilli()) {
+	w := l.window(key)
+	if !w.allow(now.UnixMilli()) {
 		return 0, false
 	}
-	suppressed, p.suppressed = max(p.suppressed-1, 0), 0
+	suppressed, w.suppressed = max(w.suppressed-1, 0), 0
 	return suppressed, true
 }
 
@@ -88,37 +89,37 @@ func (l *Limiter) AllowUncounted(key []byte, now time.Time) (allowed bool) {
 
 // window finds or adds the window of a key.
 func (l *Limiter) window(key []byte) *window {
-	if p := lru.GetBytes(l.keys, key); p != nil {
-		return p
+	if w := lru.GetBytes(l.keys, key); w != nil {
+		return w
 	}
 	return l.add(string(key), window{})
 }
 
 // hasRoom reports whether an alert may be published at time t.
-func (p *window) hasRoom(t int64) bool {
-	n := len(p.published)
-	return n < Burst || p.published[n-1] > t || p.published[0] <= t-Window.Milliseconds()
+func (w *window) hasRoom(t int64) bool {
+	n := len(w.published)
+	return n < Burst || w.published[n-1] > t || w.published[0] <= t-Window.Milliseconds()
 }
 
 // allow reports whether an alert may be published at time t, and if so adds it.
-func (p *window) allow(t int64) bool {
-	if n := len(p.published); n > 0 && p.published[n-1] > t {
-		p.published = p.published[:0]
+func (w *window) allow(t int64) bool {
+	if n := len(w.published); n > 0 && w.published[n-1] > t {
+		w.published = w.published[:0]
 	}
 	expired := 0
-	for expired < len(p.published) && p.published[expired] <= t-Window.Milliseconds() {
+	for expired < len(w.published) && w.published[expired] <= t-Window.Milliseconds() {
 		expired++
 	}
-	p.published = append(p.published[:0], p.published[expired:]...)
-	if len(p.published) == Burst {
+	w.published = append(w.published[:0], w.published[expired:]...)
+	if len(w.published) == Burst {
 		return false
 	}
-	p.published = append(p.published, t)
+	w.published = append(w.published, t)
 	return true
 }
 
-func (l *Limiter) add(key string, p window) *window {
-	stored, evicted := l.keys.Add(key, p)
+func (l *Limiter) add(key string, w window) *window {
+	stored, evicted := l.keys.Add(key, w)
 	if evicted != nil {
 		l.evicted++
 		l.lost += uint64(evicted.Value.suppressed)
@@ -126,11 +127,11 @@ func (l *Limiter) add(key string, p window) *window {
 	return stored
 }
 
-// State has the windows.
+// State reads or writes the windows.
 func (l *Limiter) State(s *snapshot.State) {
-	snapshot.Entries(s, 1, l.keys, func(s *snapshot.State, key *string, p *window) {
+	snapshot.Entries(s, 1, l.keys, func(s *snapshot.State, key *string, w *window) {
 		s.String(1, key, maxKey)
-		p.published = s.PackedTimes(2, p.published, Burst)
-		snapshot.Uint(s, 3, &p.suppressed, maxTotal)
-	}, func(key string, p window) { l.add(key, p) })
+		w.published = s.PackedTimes(2, w.published, Burst)
+		snapshot.Uint(s, 3, &w.suppressed, maxTotal)
+	}, func(key string, w window) { l.add(key, w) })
 }

@@ -8,14 +8,15 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// AppendKey appends the dedup key of the alert for an event: its type and what was
-// blocked, or else the template of the message.
+// AppendKey appends the dedup key of the alert about an event: its type and what was blocked,
+// or else the template of the message.
 func AppendKey(dst []byte, app string, s *telemetry.Security) []byte {
 	dst = append(append(dst, "security:"...), app...)
 	dst = append(append(append(dst, ':'), s.Type...), ':')
 	return appendSubject(dst, s)
 }
 
+// appendSubject appends what was blocked, or else the template of the message.
 func appendSubject(dst []byte, s *telemetry.Security) []byte {
 	if s.BlockedURL != "" {
 		return template.AppendTarget(dst, s.BlockedURL)
@@ -23,8 +24,8 @@ func appendSubject(dst []byte, s *telemetry.Security) []byte {
 	return template.Append(dst, s.Message)
 }
 
-// Alert returns the alert for an event with a security payload, without its dedup key. Its
-// URL is the page on which it happened, or what was blocked if the page is not known.
+// Alert returns the alert about a security event, without its dedup key. Its URL is the page
+// on which the event happened, or what was blocked if the page is not known.
 func Alert(event *telemetry.Event) alert.Alert {
 	s := event.Security
 	a := alert.Alert{

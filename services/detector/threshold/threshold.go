@@ -1,16 +1,17 @@
 // Package threshold is the detection rule for an app's memory and circuit breakers: it
 // finds when one changes its state.
 //
-// Memory is soft from 75% of its limit on and hard from 90%. A circuit starts closed. Each
-// change is an alert whose dedup key names the new state. The one that reports normal or
-// closed again resolves all earlier ones: first the worst, of equally bad ones the newest.
-// If that one is suppressed, it is found again with the next event that reports the same
-// state. An event that changes nothing else is ignored. The package needs no clock.
+// Memory is soft from 75% of its limit, and hard from 90%. A circuit starts closed. Each
+// change is an alert whose dedup key names the new state. The alert about the return to
+// normal or closed resolves all earlier ones, the most severe and newest first. If it is
+// suppressed, the next event with the same state raises it again. Other events that change
+// no state are ignored. The package needs no clock.
 package threshold
 
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
@@ -20,41 +21,42 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// MaxCircuits is how many circuits of one app are known. Past it, the least recently used
-// one is forgotten and counts as closed; what was open then never ends.
+// MaxCircuits is how many circuits of one app are remembered. Past it, the least recently
+// used one is forgotten and counts as closed. Nothing resolves its open alerts.
 const MaxCircuits = 200
 
-// maxName is the length from which on names of circuits are not distinguished, in bytes.
+// maxName is the length of a circuit's name that counts, in bytes.
 const maxName = 512
 
-// States holds the state of one app's memory and circuits.
+// States holds the states of one app's memory and circuits.
 type States struct {
-	memory   current // of memoryStates
+	memory   current
 	circuits *lru.Map[string, current]
 	size     int
 	evicted  uint64
 }
 
-// current is a state and the one before it, as indexes of a table of states, and the alerts
-// that are open.
+// current is the state of the memory or a circuit, and the state before it, as indexes of
+// memoryStates or circuitStates.
 type current struct {
 	state, before int
-	open          rule.Open
+	// open are the alerts since the initial state.
+	open rule.Open
 }
 
-// take changes to a state and reports whether there is something to raise: another state,
-// or again the first one, whose alert was suppressed.
-func (c *current) take(to int) (news, again bool) {
-	if to != c.state {
-		c.state, c.before = to, c.state
+// change enters a state and reports whether it raises an alert: the state is another one,
+// or it is the initial one, whose alert was suppressed and is raised again.
+func (c *current) change(state int) (raises, again bool) {
+	if state != c.state {
+		c.state, c.before = state, c.state
 		return true, false
 	}
-	again = to == 0 && c.open.Any()
+	again = state == 0 && c.open.Any()
 	return again, again
 }
 
-// found returns the finding for what take returned.
-func (c *current) found(a alert.Alert, again bool) rule.Finding {
+// finding returns the finding about the current state.
+func (c *current) finding(a alert.Alert, again bool) rule.Finding {
 	if c.state != 0 {
 		return rule.New(a, &c.open)
 	}
@@ -63,22 +65,23 @@ func (c *current) found(a alert.Alert, again bool) rule.Finding {
 	return f
 }
 
-// New returns an app whose memory is normal and whose circuits are closed.
+// New returns the States of an app whose memory is normal and whose circuits are closed.
 func New() *States { return &States{circuits: lru.New[string, current](MaxCircuits)} }
 
 // Evicted returns how many circuits were forgotten for lack of room since New.
 func (s *States) Evicted() uint64 { return s.evicted }
 
-// Size is about how many bytes are held.
+// Size is about how many bytes the states take.
 func (s *States) Size() int { return s.size }
 
+// state is what an alert reports about a state.
 type state struct {
 	name     string
 	severity alert.Severity
 	title    string
 }
 
-// memoryStates and circuitStates are the states, the first of which is the initial one.
+// memoryStates and circuitStates list the states, the initial one first.
 var (
 	memoryStates = [...]state{
 		{"normal", alert.Info, "Memory is back to normal"},
@@ -92,32 +95,32 @@ var (
 	}
 )
 
-// Memory takes a reading. There is a finding when the state has changed.
+// Memory observes how much memory is used, and returns a finding if the state has changed.
 func (s *States) Memory(app string, m *telemetry.Memory) (rule.Finding, bool) {
-	now := 0
+	index := 0
 	switch {
 	case m.UsedBytes*10 >= m.LimitBytes*9:
-		now = 2
+		index = 2
 	case m.UsedBytes*4 >= m.LimitBytes*3:
-		now = 1
+		index = 1
 	}
-	changed, again := s.memory.take(now)
-	if !changed {
+	raises, again := s.memory.change(index)
+	if !raises {
 		return rule.Finding{}, false
 	}
-	before, is := memoryStates[s.memory.before], memoryStates[now]
-	return s.memory.found(alert.Alert{
-		Severity: is.severity, Category: alert.Threshold, Source: alert.SourceMemory, Title: is.title,
+	before, now := memoryStates[s.memory.before], memoryStates[index]
+	return s.memory.finding(alert.Alert{
+		Severity: now.severity, Category: alert.Threshold, Source: alert.SourceMemory, Title: now.title,
 		Detail: fmt.Sprintf("%s of %s used (%s%%), was %s",
 			size(m.UsedBytes), size(m.LimitBytes), tenths(1000*m.UsedBytes/m.LimitBytes), before.name),
 		Context: map[string]any{
-			"state": is.name, "before": before.name, "used_bytes": m.UsedBytes, "limit_bytes": m.LimitBytes,
+			"state": now.name, "before": before.name, "used_bytes": m.UsedBytes, "limit_bytes": m.LimitBytes,
 		},
-		DedupKey: "threshold:" + app + ":memory:" + is.name,
+		DedupKey: "threshold:" + app + ":memory:" + now.name,
 	}, again), true
 }
 
-// size shows a number of bytes in the largest unit of which it is at least one.
+// size formats a number of bytes in the largest unit that is not larger.
 func size(bytes float64) string {
 	units := [...]string{"B", "KiB", "MiB", "GiB"}
 	i := 0
@@ -127,62 +130,57 @@ func size(bytes float64) string {
 	return tenths(10*bytes) + " " + units[i]
 }
 
-// tenths shows a number of tenths with at most one decimal, rounded down: 89.96% is soft
+// tenths formats a number of tenths with at most one decimal. It rounds down: 89.96% is soft
 // and must not read as 90%.
 func tenths(n float64) string {
 	return strconv.FormatFloat(math.Floor(n)/10, 'f', -1, 64)
 }
 
-// Circuit takes the state of a circuit. There is a finding when it has changed. Unknown
-// states are ignored.
+// Circuit observes the state of a circuit, and returns a finding if it has changed. It ignores
+// unknown states.
 func (s *States) Circuit(app string, c *telemetry.Circuit) (rule.Finding, bool) {
-	now := -1
-	for i, known := range circuitStates {
-		if known.name == c.State {
-			now = i
-		}
-	}
-	if now < 0 {
+	index := slices.IndexFunc(circuitStates[:], func(s state) bool { return s.name == c.State })
+	if index < 0 {
 		return rule.Finding{}, false
 	}
 	name := c.Name[:min(len(c.Name), maxName)]
-	last := s.circuits.Get(name)
-	if last == nil {
-		last = s.add(name, current{})
+	circuit := s.circuits.Get(name)
+	if circuit == nil {
+		circuit = s.add(name, current{})
 	}
-	changed, again := last.take(now)
-	if !changed {
+	raises, again := circuit.change(index)
+	if !raises {
 		return rule.Finding{}, false
 	}
-	before, is := circuitStates[last.before], circuitStates[now]
+	before, now := circuitStates[circuit.before], circuitStates[index]
 	a := alert.Alert{
-		Severity: is.severity, Category: alert.Threshold, Source: alert.SourceCircuit,
-		Title:    "Circuit " + name + " " + is.title,
+		Severity: now.severity, Category: alert.Threshold, Source: alert.SourceCircuit,
+		Title:    "Circuit " + name + " " + now.title,
 		Detail:   "was " + before.name,
-		Context:  map[string]any{"circuit": name, "state": is.name, "before": before.name},
-		DedupKey: "threshold:" + app + ":circuit:" + name + ":" + is.name,
+		Context:  map[string]any{"circuit": name, "state": now.name, "before": before.name},
+		DedupKey: "threshold:" + app + ":circuit:" + name + ":" + now.name,
 	}
 	if c.Reason != "" {
 		a.Detail += ": " + c.Reason
 		a.Context["reason"] = c.Reason
 	}
-	return last.found(a, again), true
+	return circuit.finding(a, again), true
 }
 
-func (s *States) add(name string, now current) *current {
-	stored, gone := s.circuits.Add(name, now)
+func (s *States) add(name string, c current) *current {
+	stored, evicted := s.circuits.Add(name, c)
 	s.size += len(name) + circuitSize
-	if gone != nil {
-		s.size -= len(gone.Key) + circuitSize
+	if evicted != nil {
+		s.size -= len(evicted.Key) + circuitSize
 		s.evicted++
 	}
 	return stored
 }
 
-// circuitSize is about what a circuit takes beside its name, in bytes.
+// circuitSize is about what a circuit takes besides its name, in bytes.
 const circuitSize = 104 + rule.MaxOpenSize
 
-// State has the states.
+// State reads or writes the states.
 func (s *States) State(st *snapshot.State) {
 	snapshot.Message(st, 1, &s.memory, (*current).fields)
 	snapshot.Entries(st, 2, s.circuits, func(st *snapshot.State, name *string, c *current) {
