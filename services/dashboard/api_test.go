@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
 
@@ -57,13 +58,11 @@ func (d *running) awaitActions(t *testing.T) {
 	eventually(t, "actions", func() bool { return d.get(t, pathSilences).status == http.StatusOK })
 }
 
-// TestAsk: what a person asks goes to the detector, and its answer comes clean.
-func TestAsk(t *testing.T) {
+// TestDetectorRequests: requests are forwarded to the detector, and its answers are cleaned.
+func TestDetectorRequests(t *testing.T) {
 	b, d := onBus(t)
 	d.awaitActions(t)
-	if a := d.get(t, pathStatus); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "the detector does not answer") {
-		t.Errorf("without a detector: %d %s", a.status, a.body)
-	}
+	d.get(t, pathStatus).check(t, "status without a detector", http.StatusServiceUnavailable, "the detector does not answer")
 	b.fakeDetector(t)
 	for _, tt := range []struct {
 		method, path, body string
@@ -88,10 +87,7 @@ func TestAsk(t *testing.T) {
 		{"GET", pathEvents + "?app=" + strings.Repeat("x", 3000), "", 400, `app must be a text of at most 2048 bytes`},
 		{"GET", pathVitals, "", 503, `the detector does not answer`},
 	} {
-		a := d.send(t, tt.method, tt.path, tt.body)
-		if a.status != tt.status || !strings.Contains(a.body, tt.want) {
-			t.Errorf("%s %.80s %.60s: %d %s", tt.method, tt.path, tt.body, a.status, a.body)
-		}
+		d.send(t, tt.method, tt.path, tt.body).check(t, fmt.Sprintf("%s %.80s %.60s", tt.method, tt.path, tt.body), tt.status, tt.want)
 	}
 	text := d.get(t, pathMetrics).body
 	for _, line := range []string{
@@ -99,13 +95,11 @@ func TestAsk(t *testing.T) {
 		`tocsin_dashboard_desk_requests_total{result="refused",what="noise change"} 4`,
 		`tocsin_dashboard_desk_requests_total{result="failed",what="noise change"} 1`,
 	} {
-		if !strings.Contains(text, line+"\n") {
-			t.Errorf("no %s in %s", line, text)
-		}
+		checkContains(t, "metrics", text, line+"\n")
 	}
 }
 
-// TestBodies: what no page of ours sends is refused before the bus is asked.
+// TestBodies: bodies that the page does not send are refused.
 func TestBodies(t *testing.T) {
 	_, d := onBus(t)
 	d.awaitActions(t)
@@ -117,26 +111,25 @@ func TestBodies(t *testing.T) {
 		{"form", "app=web", "application/x-www-form-urlencoded", 415, "Content-Type must be application/json"},
 		{"plain text", `{"app":"web"}`, "text/plain", 415, "Content-Type must be application/json"},
 		{"too large", `{"app":"` + strings.Repeat("x", maxBody) + `"}`, "application/json", 413, "the body is over 65536 bytes"},
-		{"no JSON", "nonsense", "application/json", 400, "the body must be one JSON object"},
+		{"not JSON", "nonsense", "application/json", 400, "the body must be one JSON object"},
 		{"two values", `{}{}`, "application/json", 400, "the body must be one JSON object"},
 		{"a list", `[]`, "application/json", 400, `the body must be one JSON object"`},
 		{"wrong type", `{"app":1}`, "application/json", 400, "app must not be a number"},
 		{"charset", `{}`, "application/json; charset=utf-8", 400, "silence must have one of dedup_key, category, app"},
 	} {
 		a := d.send(t, http.MethodPost, pathSilences, tt.body, "Content-Type", tt.media)
-		if a.status != tt.status || !strings.Contains(a.body, tt.want) || !strings.HasPrefix(a.body, `{"ok":false,"error":"`) {
-			t.Errorf("%s: %d %s", tt.name, a.status, a.body)
-		}
+		a.check(t, tt.name, tt.status, tt.want)
+		a.check(t, tt.name, tt.status, `{"ok":false,"error":"`)
 	}
 }
 
-// TestSilences: what is silenced and acknowledged on the page is on the bus for
-// everybody, and can be taken back.
+// TestSilences: silences and acknowledgements of the page are stored on the bus, and can be
+// ended.
 func TestSilences(t *testing.T) {
 	b, d := onBus(t)
 	d.awaitActions(t)
-	want(t, "at first", d.get(t, pathSilences).body, `{"silences":[],"acks":[]}`+"\n")
-	for body, says := range map[string]string{
+	checkEqual(t, "initial answer", d.get(t, pathSilences).body, `{"silences":[],"acks":[]}`+"\n")
+	for body, message := range map[string]string{
 		`{}`:                                         "silence must have one of dedup_key, category, app",
 		`{"category":"nonsense"}`:                    "category must be one of [regression",
 		`{"app":"web","minutes":0}`:                  "minutes must be between 1 and 10080",
@@ -146,9 +139,7 @@ func TestSilences(t *testing.T) {
 		`{"app":"` + strings.Repeat("x", 300) + `"}`: "app must be a text of at most 256 bytes",
 		`{"app":"web","reason":"` + strings.Repeat("x", 3000) + `"}`: "reason must be a text of at most 2048 bytes",
 	} {
-		if a := d.send(t, http.MethodPost, pathSilences, body); a.status != http.StatusBadRequest || !strings.Contains(a.body, says) {
-			t.Errorf("%.60s: %d %s", body, a.status, a.body)
-		}
+		d.send(t, http.MethodPost, pathSilences, body).check(t, fmt.Sprintf("silence %.60s", body), http.StatusBadRequest, message)
 	}
 	var added struct {
 		OK      bool
@@ -159,52 +150,44 @@ func TestSilences(t *testing.T) {
 	}
 	d.send(t, http.MethodPost, pathSilences, `{"app":"web","category":"ci","minutes":30,"reason":"deploy"}`).json(t, &added)
 	s := added.Silence
-	if !added.OK || s.ID == "" || s.App != "web" || s.By != "the dashboard" || s.Reason != "deploy" || s.Until.Sub(s.Created) != 30*time.Minute {
-		t.Errorf("%+v", added)
+	if !added.OK || s.ID == "" {
+		t.Errorf("answer = %+v, want ok and an id", added)
 	}
-	c, err := bus.Connect(t.Context(), bus.Config{Name: "g", Role: bus.RoleGateway, Server: b.server, Logger: quiet()})
+	checkEqual(t, "app, by and reason", fmt.Sprint([]string{s.App, s.By, s.Reason}), "[web the dashboard deploy]")
+	checkEqual(t, "duration", s.Until.Sub(s.Created).String(), "30m0s")
+	c, err := bus.Connect(t.Context(), bus.Config{Name: "g", Role: bus.RoleGateway, Server: b.server, Logger: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	if set, err := silence.Read(t.Context(), c); err != nil || len(set.Silences) != 1 || set.Silences[0].ID != s.ID {
-		t.Errorf("on the bus: %+v %v", set, err)
+		t.Errorf("silences on the bus = %+v (%v), want one with id %s", set.Silences, err, s.ID)
 	}
-	if text := d.get(t, pathSilences).body; !strings.Contains(text, `"id":"`+s.ID+`"`) {
-		t.Error(text)
-	}
-	if a := d.send(t, http.MethodDelete, pathSilences+"/"+s.ID, ""); a.status != 200 || a.body != "{\"ok\":true}\n" {
-		t.Errorf("%d %s", a.status, a.body)
-	}
-	if a := d.send(t, http.MethodDelete, pathSilences+"/"+s.ID, ""); a.status != 404 || !strings.Contains(a.body, "no active silence") {
-		t.Errorf("%d %s", a.status, a.body)
-	}
+	checkContains(t, "silences", d.get(t, pathSilences).body, `"id":"`+s.ID+`"`)
+	ended := d.send(t, http.MethodDelete, pathSilences+"/"+s.ID, "")
+	ended.check(t, "end of the silence", http.StatusOK, "")
+	checkEqual(t, "end of the silence", ended.body, "{\"ok\":true}\n")
+	d.send(t, http.MethodDelete, pathSilences+"/"+s.ID, "").check(t, "second end of the silence", http.StatusNotFound, "no active silence")
 
 	b.raise(t, 2)
-	over := b.alert()
-	over.Resolves = "alert001"
-	b.publish(t, over)
+	resolution := b.alert()
+	resolution.Resolves = "alert001"
+	b.publish(t, resolution)
 	for body, status := range map[string]int{`{}`: 400, `{"alert_id":"no such"}`: 404, `{"alert_id":"alert001"}`: 409, `{"alert_id":"alert002"}`: 200} {
-		if a := d.send(t, http.MethodPost, pathAcks, body); a.status != status {
-			t.Errorf("%s: %d %s", body, a.status, a.body)
-		}
+		d.send(t, http.MethodPost, pathAcks, body).check(t, "acknowledge "+body, status, "")
 	}
-	if text := d.get(t, pathSilences).body; !strings.HasPrefix(text, `{"silences":[],"acks":[{"alert_id":"alert002","app":"web",`) {
-		t.Error(text)
-	}
+	checkContains(t, "silences", d.get(t, pathSilences).body, `{"silences":[],"acks":[{"alert_id":"alert002","app":"web",`)
 	for _, status := range []int{200, 404} {
-		if a := d.send(t, http.MethodDelete, pathAcks+"/alert002", ""); a.status != status {
-			t.Errorf("%d %s", a.status, a.body)
-		}
+		d.send(t, http.MethodDelete, pathAcks+"/alert002", "").check(t, "unacknowledge", status, "")
 	}
 }
 
-// TestNotices: the messages of agents to their users, newest first and cleaned.
+// TestNotices: the messages of agents to their users are cleaned, newest first.
 func TestNotices(t *testing.T) {
 	b, d := onBus(t)
 	d.awaitActions(t)
-	want(t, "at first", d.get(t, pathNotices).body, `{"notices":[]}`+"\n")
-	gateway, err := bus.Connect(t.Context(), bus.Config{Name: "g", Role: bus.RoleGateway, Server: b.server, Logger: quiet()})
+	checkEqual(t, "initial answer", d.get(t, pathNotices).body, `{"notices":[]}`+"\n")
+	gateway, err := bus.Connect(t.Context(), bus.Config{Name: "g", Role: bus.RoleGateway, Server: b.server, Logger: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,28 +201,33 @@ func TestNotices(t *testing.T) {
 	if _, err := gateway.JS.Publish(t.Context(), bus.NoticeSubject("llm"), []byte("nonsense")); err != nil {
 		t.Fatal(err)
 	}
-	var got struct {
-		Notices []struct {
-			Message, Level, Client string
-			Seq                    uint64
-			Received               time.Time
-		}
+	type notice struct {
+		Message, Level, Client string
+		Seq                    uint64
+		Received               time.Time
 	}
+	var got struct{ Notices []notice }
 	d.get(t, pathNotices+"?limit=3").json(t, &got)
-	if len(got.Notices) != 2 || got.Notices[0].Message != "␛[2J three" || got.Notices[1].Message != "two [REDACTED:github]" ||
-		got.Notices[0].Seq != 3 || got.Notices[0].Received.IsZero() || got.Notices[0].Level != "warn" {
-		t.Errorf("%+v", got)
+	for i := range got.Notices {
+		if got.Notices[i].Received.IsZero() {
+			t.Errorf("received of notice %d = %s, want a time", i, got.Notices[i].Received)
+		}
+		got.Notices[i].Received = time.Time{}
+	}
+	want := []notice{{Message: "␛[2J three", Level: "warn", Client: "c", Seq: 3}, {Message: "two [REDACTED:github]", Level: "warn", Client: "c", Seq: 2}}
+	if diff := cmp.Diff(want, got.Notices); diff != "" {
+		t.Errorf("notices (-want +got):\n%s", diff)
 	}
 }
 
-// TestHealth: all services that answer are listed, this dashboard among them, and
-// many who ask are one question.
+// TestHealth: all services that answer are listed, with this dashboard, and the answer is
+// cached.
 func TestHealth(t *testing.T) {
 	b, d := onBus(t)
 	d.awaitActions(t)
-	var asked atomic.Int64
+	var queries atomic.Int64
 	sub, err := b.detector.NC.Subscribe(query.SubjectHealth, func(m *nats.Msg) {
-		asked.Add(1)
+		queries.Add(1)
 		data, _ := json.Marshal(query.Health{Service: "detector", ID: "d1", OK: true, Host: "h"})
 		_ = m.Respond(data)
 	})
@@ -252,19 +240,21 @@ func TestHealth(t *testing.T) {
 		d.get(t, pathHealth).json(t, &got)
 		return len(got.Services) == 2
 	})
-	if s := got.Services[0]; s.Service != "dashboard" || !s.OK || s.Version != "v1" || s.Dashboard == nil {
-		t.Errorf("%+v", s)
+	s := got.Services[0]
+	checkEqual(t, "service and version", s.Service+" "+s.Version, "dashboard v1")
+	if !s.OK || s.Dashboard == nil {
+		t.Errorf("health = %+v, want ok, with the dashboard's own figures", s)
 	}
-	before := asked.Load()
+	before := queries.Load()
 	for range 20 {
 		d.get(t, pathHealth)
 	}
-	if asked.Load() > before+1 {
-		t.Errorf("asked %d times", asked.Load()-before)
+	if queries.Load() > before+1 {
+		t.Errorf("20 requests made %d queries, want at most 1", queries.Load()-before)
 	}
 }
 
-// TestWithoutActions expects alerts, and the reason why there is no more.
+// TestWithoutActions: without actions, alerts are sent, and actions are refused with the reason.
 func TestWithoutActions(t *testing.T) {
 	b := newBus(t)
 	cfg := b.config()
@@ -274,9 +264,7 @@ func TestWithoutActions(t *testing.T) {
 	b.raise(t, 1)
 	d.listen(t, "?last_event_id=0").ids(t, 1)
 	for method, path := range map[string]string{"GET": pathSilences, "POST": pathAcks, "DELETE": pathAcks + "/x"} {
-		if a := d.send(t, method, path, `{"alert_id":"x"}`); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "TOCSIN_DESK_CREDS") {
-			t.Errorf("%s %s: %d %s", method, path, a.status, a.body)
-		}
+		d.send(t, method, path, `{"alert_id":"x"}`).check(t, method+" "+path, http.StatusServiceUnavailable, "TOCSIN_DESK_CREDS")
 	}
 	var s struct {
 		Desk       bool   `json:"desk"`
@@ -284,17 +272,17 @@ func TestWithoutActions(t *testing.T) {
 	}
 	d.get(t, pathSession).json(t, &s)
 	if s.Desk || s.DeskReason != cfg.NoActions {
-		t.Errorf("%+v", s)
+		t.Errorf("session = %+v, want no desk, and the reason %q", s, cfg.NoActions)
 	}
-	if err := func() error { _, err := (Config{Logger: quiet()}).complete(); return err }(); err == nil {
-		t.Error("the answer lacks the reason why actions are not possible")
+	if err := func() error { _, err := (Config{Logger: discard()}).complete(); return err }(); err == nil {
+		t.Error("complete without Actions and NoActions = nil, want an error")
 	}
 }
 
-// TestAlerts: the history, newest first, page by page.
+// TestAlerts: stored alerts are read in pages, newest first.
 func TestAlerts(t *testing.T) {
 	b, d := onBus(t)
-	want(t, "at first", d.get(t, pathAlerts).body, `{"alerts":[],"first":0,"last":0}`+"\n")
+	checkEqual(t, "initial answer", d.get(t, pathAlerts).body, `{"alerts":[],"first":0,"last":0}`+"\n")
 	b.raise(t, 1203)
 	page := func(query string) (seqs []int, first, last uint64) {
 		t.Helper()
@@ -308,7 +296,7 @@ func TestAlerts(t *testing.T) {
 		d.get(t, pathAlerts+query).json(t, &got)
 		for _, a := range got.Alerts {
 			if a.Alert.ID != fmt.Sprintf("alert%03d", a.Seq) {
-				t.Fatalf("%+v", a)
+				t.Fatalf("alert with sequence %d = %s, want alert%03d", a.Seq, a.Alert.ID, a.Seq)
 			}
 			seqs = append([]int{int(a.Seq)}, seqs...)
 		}
@@ -327,15 +315,13 @@ func TestAlerts(t *testing.T) {
 	} {
 		seqs, first, last := page(query)
 		if got := spans(seqs); got != want || first != 1 || last != 1203 {
-			t.Errorf("%s: %s of %d-%d, want %s", query, got, first, last, want)
+			t.Errorf("%s: alerts %s of %d-%d, want %s of 1-1203", query, got, first, last, want)
 		}
 	}
-	for query, says := range map[string]string{"?limit=0": "limit", "?limit=1001": "limit", "?before=x": "before", "?before=0": "before"} {
-		if a := d.get(t, pathAlerts+query); a.status != http.StatusBadRequest || !strings.Contains(a.body, says) {
-			t.Errorf("%s: %d %s", query, a.status, a.body)
-		}
+	for query, message := range map[string]string{"?limit=0": "limit", "?limit=1001": "limit", "?before=x": "before", "?before=0": "before"} {
+		d.get(t, pathAlerts+query).check(t, query, http.StatusBadRequest, message)
 	}
-	admin, err := bus.Connect(t.Context(), bus.Config{Name: "p", Role: bus.RoleProvisioner, Server: b.server, Logger: quiet()})
+	admin, err := bus.Connect(t.Context(), bus.Config{Name: "p", Role: bus.RoleProvisioner, Server: b.server, Logger: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,6 +336,6 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 	if seqs, first, last := page("?limit=1000"); spans(seqs) != "1101-1203" || first != 1101 || last != 1203 {
-		t.Errorf("after some were dropped: %s of %d-%d", spans(seqs), first, last)
+		t.Errorf("alerts after 1100 were deleted: %s of %d-%d, want 1101-1203 of 1101-1203", spans(seqs), first, last)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
-// BenchmarkEvent is what one alert costs once, however many read along.
+// BenchmarkEvent encodes one alert, which is done once for all readers.
 func BenchmarkEvent(b *testing.B) {
 	data, err := json.Marshal(alert.Alert{
 		ID: "a", Severity: alert.Error, Category: alert.NetworkErrors, Title: "Server error: POST /api/users → 500",

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 )
 
-// everyPath is one request for each thing that there is.
+// everyPath has one request for each route, an unknown path and an unknown method.
 var everyPath = []struct{ method, path string }{
 	{"GET", "/"}, {"GET", pathStream}, {"GET", pathSession}, {"POST", pathSignIn}, {"DELETE", pathSignIn}, {"GET", pathAlerts}, {"GET", pathHealth}, {"GET", pathStatus},
 	{"GET", pathVitals}, {"GET", pathEvents}, {"GET", pathNoise}, {"POST", pathNoise}, {"GET", pathSilences}, {"POST", pathSilences},
@@ -17,16 +18,15 @@ var everyPath = []struct{ method, path string }{
 	{"GET", pathAlive}, {"GET", pathReady}, {"GET", pathMetrics}, {"GET", "/nothing"}, {"OPTIONS", pathStream},
 }
 
-// TestForeign: pages of other sites, and names of other machines, get nothing at all
-// (contract, section 8).
-func TestForeign(t *testing.T) {
+// TestForeignRequests: requests of other sites' pages, and with other hosts' names, are refused.
+func TestForeignRequests(t *testing.T) {
 	_, d := onBus(t)
 	for _, header := range [][]string{
 		{"Host", "evil.example"},
 		{"Host", "evil.example:7480"},
 		{"Host", "127.0.0.1.evil.example"},
 		{"Origin", "https://evil.example"},
-		{"Origin", "http://localhost:3000"}, // of this machine, but not ours
+		{"Origin", "http://localhost:3000"}, // on this machine, but another port
 		{"Origin", "null"},
 		{"Origin", ""},
 		{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"},
@@ -34,15 +34,16 @@ func TestForeign(t *testing.T) {
 	} {
 		for _, r := range everyPath {
 			a := d.send(t, r.method, r.path, "", header...)
-			if a.status != http.StatusForbidden || !strings.HasPrefix(a.body, `{"ok":false,"error":"`) || a.header.Get("Access-Control-Allow-Origin") != "" {
-				t.Errorf("%s %s %q: %d %v %s", r.method, r.path, header, a.status, a.header, a.body)
-			}
+			request := fmt.Sprintf("%s %s with %q", r.method, r.path, header)
+			a.check(t, request, http.StatusForbidden, `{"ok":false,"error":"`)
+			a.checkHeader(t, request, "Access-Control-Allow-Origin", "")
 		}
 	}
 }
 
-// TestOwn: the own page, programs, and people who follow a link get in.
-func TestOwn(t *testing.T) {
+// TestOwnRequests: requests of the page itself, of programs, and by links of other sites are
+// allowed.
+func TestOwnRequests(t *testing.T) {
 	_, d := onBus(t)
 	for _, header := range [][]string{
 		nil,
@@ -52,15 +53,12 @@ func TestOwn(t *testing.T) {
 		{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"},
 		{"Host", "localhost"},
 	} {
-		if a := d.get(t, "/", header...); a.status != http.StatusOK {
-			t.Errorf("%q: %d %s", header, a.status, a.body)
-		}
+		d.get(t, "/", header...).check(t, fmt.Sprintf("GET / with %q", header), http.StatusOK, "")
 	}
 }
 
-// TestBehindProxy: where a proxy speaks TLS in front, the page's own origin is https. By
-// the proxy's name nobody reads without the token, but users that the proxy names, where
-// it is trusted.
+// TestBehindProxy: behind a proxy with TLS, the page's own origin is https. Requests by the
+// proxy's name need the token, or a user that a trusted proxy names.
 func TestBehindProxy(t *testing.T) {
 	b := newBus(t)
 	cfg := b.config()
@@ -72,14 +70,10 @@ func TestBehindProxy(t *testing.T) {
 	cfg.Proxy = httpguard.Proxy{Networks: []httpguard.Network{here}, Header: "Remote-User"}
 	d := start(t, cfg)
 	d.awaitReady(t)
-	if a := d.get(t, pathAlerts, "Host", "alerts.example"); a.status != http.StatusUnauthorized {
-		t.Errorf("by the proxy's name, without a proof: %d %s, want 401", a.status, a.body)
-	}
-	if a := d.get(t, pathAlerts, "Host", "alerts.example", "Remote-User", "ann"); a.status != http.StatusOK {
-		t.Errorf("a user of the proxy: %d %s, want 200", a.status, a.body)
-	}
+	d.get(t, pathAlerts, "Host", "alerts.example").check(t, "a request by the proxy's name, without a proof", http.StatusUnauthorized, "")
+	d.get(t, pathAlerts, "Host", "alerts.example", "Remote-User", "ann").check(t, "a request of a user of the proxy", http.StatusOK, "")
 	if a := d.send(t, "POST", pathNoise, "{}", "Host", "alerts.example", "Remote-User", "ann"); a.status == http.StatusUnauthorized {
-		t.Errorf("a user of the proxy changes something: %d %s, want no 401", a.status, a.body)
+		t.Errorf("a change by a user of the proxy: %d %s, want no 401", a.status, a.body)
 	}
 	for _, tt := range []struct {
 		host, origin string
@@ -95,13 +89,11 @@ func TestBehindProxy(t *testing.T) {
 		if tt.origin != "" {
 			header = append(header, "Origin", tt.origin)
 		}
-		if a := d.get(t, pathAlerts, header...); a.status != tt.status {
-			t.Errorf("%+v: %d %s", tt, a.status, a.body)
-		}
+		d.get(t, pathAlerts, header...).check(t, fmt.Sprintf("GET %s with %q", pathAlerts, header), tt.status, "")
 	}
 }
 
-// TestToken: writes need it where there is one, reads don't.
+// TestToken: writes need the token, reads on loopback do not.
 func TestToken(t *testing.T) {
 	b := newBus(t)
 	cfg := b.config()
@@ -114,12 +106,15 @@ func TestToken(t *testing.T) {
 			continue
 		}
 		write := r.method != http.MethodGet
-		for header, may := range map[string]bool{"": false, "Bearer wrong": false, "Bearer": false, "secret": false, "Bearer secret": true} {
+		for header, allowed := range map[string]bool{"": false, "Bearer wrong": false, "Bearer": false, "secret": false, "Bearer secret": true} {
 			a := d.send(t, r.method, r.path, "", "Authorization", header)
-			if refused := a.status == http.StatusUnauthorized; refused != (write && !may) {
-				t.Errorf("%s %s with %q: %d %s", r.method, r.path, header, a.status, a.body)
-			} else if refused && a.header.Get("WWW-Authenticate") != "Bearer" {
-				t.Errorf("%v", a.header)
+			request := fmt.Sprintf("%s %s with Authorization %q", r.method, r.path, header)
+			refused := a.status == http.StatusUnauthorized
+			if want := write && !allowed; refused != want {
+				t.Errorf("%s: %d %s, want refused = %t", request, a.status, a.body, want)
+			}
+			if refused {
+				a.checkHeader(t, request, "WWW-Authenticate", "Bearer")
 			}
 		}
 	}
@@ -128,11 +123,11 @@ func TestToken(t *testing.T) {
 	}
 	d.get(t, pathSession).json(t, &s)
 	if !s.TokenRequired {
-		t.Error("the page is not told of the token")
+		t.Error("token_required = false, want true")
 	}
 }
 
-// TestMethods: what a path does not do is refused, with what it does.
+// TestMethods: unknown methods are refused with the allowed ones, unknown paths with the known.
 func TestMethods(t *testing.T) {
 	_, d := onBus(t)
 	for path, allow := range map[string]string{
@@ -140,20 +135,18 @@ func TestMethods(t *testing.T) {
 		pathNoise: "GET, HEAD, POST", pathSilences: "GET, HEAD, POST", pathSilences + "/x": "DELETE", pathAcks: "POST", pathAcks + "/x": "DELETE",
 	} {
 		for _, method := range []string{http.MethodPut, http.MethodOptions, http.MethodTrace} {
-			if a := d.send(t, method, path, ""); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != allow {
-				t.Errorf("%s %s: %d %v", method, path, a.status, a.header)
-			}
+			a := d.send(t, method, path, "")
+			a.check(t, method+" "+path, http.StatusMethodNotAllowed, "")
+			a.checkHeader(t, method+" "+path, "Allow", allow)
 		}
 	}
 	for _, path := range []string{"/nothing", "/api", "/api/", pathSilences + "/", pathSilences + "/x/y", pathAlerts + "/x", "/assets/x.js", "/.gitignore", "/README.md", "//", "/../x"} {
-		if a := d.get(t, path); a.status != http.StatusNotFound || !strings.Contains(a.body, pathStream) {
-			t.Errorf("%s: %d %s", path, a.status, a.body)
-		}
+		d.get(t, path).check(t, "GET "+path, http.StatusNotFound, pathStream)
 	}
 }
 
-// TestProtection: every answer has the policy, which allows no script and no style
-// that stands in the page, and nobody to talk to but this address and the bus.
+// TestProtection: every answer has the content security policy, which allows no inline script
+// or style, and connections only to this address and the bus.
 func TestProtection(t *testing.T) {
 	b := newBus(t)
 	cfg := b.config()
@@ -161,24 +154,20 @@ func TestProtection(t *testing.T) {
 	d := start(t, cfg)
 	d.awaitReady(t)
 	for _, path := range []string{"/", pathAlerts, "/nothing", pathSession} {
-		h := d.get(t, path).header
-		policy := h.Get("Content-Security-Policy")
+		a := d.get(t, path)
+		policy := a.header.Get("Content-Security-Policy")
 		for _, part := range []string{"default-src 'none'", "script-src 'self';", "style-src 'self';", "connect-src 'self' ws://127.0.0.1:*;", "trusted-types 'none'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"} {
-			if !strings.Contains(policy, part) {
-				t.Errorf("%s: no %s in %s", path, part, policy)
-			}
+			checkContains(t, path+": Content-Security-Policy", policy, part)
 		}
-		if strings.Contains(policy, "unsafe") || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Referrer-Policy") != "no-referrer" {
-			t.Errorf("%s: %v", path, h)
-		}
+		checkLacks(t, path+": Content-Security-Policy", policy, "unsafe")
+		a.checkHeader(t, path, "X-Content-Type-Options", "nosniff")
+		a.checkHeader(t, path, "Referrer-Policy", "no-referrer")
 	}
-	if policy := d.get(t, "/", "Host", "evil.example").header.Get("Content-Security-Policy"); strings.Contains(policy, "ws://") {
-		t.Error(policy)
-	}
+	policy := d.get(t, "/", "Host", "evil.example").header.Get("Content-Security-Policy")
+	checkLacks(t, "Content-Security-Policy of a refused request", policy, "ws://")
 }
 
-// TestAddress: a taken port is told, but for the usual one, in whose place there is
-// another.
+// TestAddress: a taken port is an error, except the default port, which a free one replaces.
 func TestAddress(t *testing.T) {
 	b := newBus(t)
 	var lc net.ListenConfig
@@ -188,18 +177,17 @@ func TestAddress(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	cfg := b.config()
-	cfg.Logger, cfg.Addr = quiet(), taken.Addr().String()
-	if err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "TOCSIN_DASHBOARD_ADDR") || !strings.Contains(err.Error(), "address already in use") {
-		t.Error(err)
-	}
+	cfg.Logger, cfg.Addr = discard(), taken.Addr().String()
+	err = Run(t.Context(), cfg)
+	checkContains(t, "Run on a taken port", fmt.Sprint(err), "TOCSIN_DASHBOARD_ADDR")
+	checkContains(t, "Run on a taken port", fmt.Sprint(err), "address already in use")
 	cfg.Addr = "0.0.0.0:0"
-	if err := Run(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "TOCSIN_TOKEN") {
-		t.Error(err)
-	}
+	err = Run(t.Context(), cfg)
+	checkContains(t, "Run beyond loopback without a token", fmt.Sprint(err), "TOCSIN_TOKEN")
 	cfg.Addr = ""
-	usual, err := lc.Listen(t.Context(), "tcp", DefaultAddr)
+	byDefault, err := lc.Listen(t.Context(), "tcp", DefaultAddr)
 	if err == nil { // else it is taken by something else
-		defer func() { _ = usual.Close() }()
+		defer func() { _ = byDefault.Close() }()
 	}
 	l, err := cfg.listen(t.Context())
 	if err != nil {
@@ -207,6 +195,6 @@ func TestAddress(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	if l.Addr().String() == DefaultAddr || !strings.HasPrefix(l.Addr().String(), "127.0.0.1:") {
-		t.Error(l.Addr())
+		t.Errorf("address = %s, want another port of 127.0.0.1 than %s", l.Addr(), DefaultAddr)
 	}
 }

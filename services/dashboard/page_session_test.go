@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,9 +18,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// TestSession: a browser is told how to join the bus by itself, and the key opens
-// what it should.
-func TestSession(t *testing.T) {
+// TestPageSession: a browser gets the URL and a key of the bus, by which it can subscribe.
+func TestPageSession(t *testing.T) {
 	b := newBus(t)
 	cfg := b.config()
 	cfg.Browser.URL = func() string { return "ws://127.0.0.1:7443" }
@@ -31,8 +31,14 @@ func TestSession(t *testing.T) {
 		Desk    bool
 	}
 	a.json(t, &s)
-	if s.Version != "v1" || s.Bus == nil || s.Bus.URL != "ws://127.0.0.1:7443" || !s.Desk || a.header.Get("Cache-Control") != "no-store" {
-		t.Fatalf("%+v %v", s, a.header)
+	if s.Bus == nil {
+		t.Fatalf("bus = null in %s, want one", a.body)
+	}
+	checkEqual(t, "version", s.Version, "v1")
+	checkEqual(t, "bus.url", s.Bus.URL, "ws://127.0.0.1:7443")
+	a.checkHeader(t, pathSession, "Cache-Control", "no-store")
+	if !s.Desk {
+		t.Error("desk = false, want true")
 	}
 	key, err := nkeys.FromSeed([]byte(s.Bus.Seed))
 	if err != nil {
@@ -47,13 +53,15 @@ func TestSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	if _, err := nc.SubscribeSync(bus.AllLiveAlerts); err != nil || nc.Flush() != nil {
-		t.Error(err)
+	if _, err := nc.SubscribeSync(bus.AllLiveAlerts); err != nil {
+		t.Errorf("subscribe to the live alerts: %v, want no error", err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Errorf("flush: %v, want no error", err)
 	}
 }
 
-// TestNoWebsocket: without a websocket, or without its key, a browser is told
-// nothing of the bus.
+// TestNoWebsocket: without a websocket or its key, a browser gets no access to the bus.
 func TestNoWebsocket(t *testing.T) {
 	b := newBus(t)
 	for name, browser := range map[string]Browser{
@@ -67,22 +75,21 @@ func TestNoWebsocket(t *testing.T) {
 		cfg := b.config()
 		cfg.Browser = browser
 		d := start(t, cfg)
-		if a := d.get(t, pathSession); !strings.Contains(a.body, `"bus":null`) || strings.Contains(a.body, "SU") {
-			t.Errorf("%s: %s", name, a.body)
-		}
+		a := d.get(t, pathSession)
+		checkContains(t, name+": session", a.body, `"bus":null`)
+		checkLacks(t, name+": session", a.body, "SU")
 		d.stop()
 	}
 }
 
-// TestBrowserURL: a browser is sent to a name by which it can reach the websocket.
+// TestBrowserURL: a browser gets a URL by which it can reach the websocket, or none.
 func TestBrowserURL(t *testing.T) {
 	const here, there = "127.0.0.1:50000", "192.0.2.1:50000"
 	for _, tt := range []struct {
-		at       string
-		anywhere bool
-		host     string
-		from     string
-		want     string
+		url            string
+		onAllAddresses bool
+		host, from     string
+		want           string
 	}{
 		{"ws://127.0.0.1:7443", false, "localhost:7480", here, "ws://127.0.0.1:7443"},
 		{"ws://127.0.0.1:7443", false, "[::1]", "[::1]:50000", "ws://127.0.0.1:7443"},
@@ -106,13 +113,13 @@ func TestBrowserURL(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Host, r.RemoteAddr = tt.host, tt.from
-		if got := (Browser{URL: func() string { return tt.at }, OnAllAddresses: tt.anywhere}).url(r); got != tt.want {
-			t.Errorf("%+v: %s", tt, got)
+		if got := (Browser{URL: func() string { return tt.url }, OnAllAddresses: tt.onAllAddresses}).url(r); got != tt.want {
+			t.Errorf("url of %s for a request from %s to %s = %q, want %q", tt.url, tt.from, tt.host, got, tt.want)
 		}
 	}
 }
 
-// TestKeyFiles: a file with a seed, or with a JWT and one.
+// TestKeyFiles: a file has a seed, or a JWT and a seed. Errors do not quote it.
 func TestKeyFiles(t *testing.T) {
 	user, err := nkeys.CreateUser()
 	if err != nil {
@@ -124,46 +131,48 @@ func TestKeyFiles(t *testing.T) {
 	}
 	const jwt = "eyJ0eXAiOiJKV1QiLCJhbGciOiJlZDI1NTE5LW5rZXkifQ.eyJqdGkiOiJYIn0.c2lnbmF0dXJl"
 	creds := "-----BEGIN NATS USER JWT-----\n" + jwt + "\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n" + string(seed) + "\n------END USER NKEY SEED------\n"
-	for name, tt := range map[string]struct{ text, jwt, fails string }{
+	for name, tt := range map[string]struct{ text, jwt, err string }{
 		"seed":     {text: string(seed) + "\n"},
 		"creds":    {text: creds, jwt: jwt},
-		"nonsense": {text: "nonsense", fails: "read the key of the dashboard"},
+		"nonsense": {text: "nonsense", err: "read the key of the dashboard"},
 	} {
 		file := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(file, []byte(tt.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		key, err := fileKey(file)()
-		if tt.fails != "" {
-			if err == nil || !strings.Contains(err.Error(), tt.fails) || strings.Contains(err.Error(), tt.text) {
-				t.Errorf("%s: %v", name, err)
-			}
+		if tt.err != "" {
+			checkContains(t, name+": error", fmt.Sprint(err), tt.err)
+			checkLacks(t, name+": error", fmt.Sprint(err), tt.text)
 			continue
 		}
-		if err != nil || key.Seed != string(seed) || key.JWT != tt.jwt {
-			t.Errorf("%s: %+v %v", name, key, err)
+		if err != nil {
+			t.Errorf("%s: %v, want no error", name, err)
+		}
+		if want := (Key{Seed: string(seed), JWT: tt.jwt}); key != want {
+			t.Errorf("%s: key = %+v, want %+v", name, key, want)
 		}
 	}
 	if _, err := fileKey("/no/such/file")(); err == nil {
-		t.Error("a file that is not there has a key")
+		t.Error("the key of a missing file has no error, want one")
 	}
 }
 
-// TestWideKeys: of an external bus, browsers get the dashboard's key, and never one
-// that may do more, whatever somebody has set.
-func TestWideKeys(t *testing.T) {
+// TestKeysWithTooManyPermissions: on an external bus, browsers get a key only if it has no more
+// permissions than the role dashboard.
+func TestKeysWithTooManyPermissions(t *testing.T) {
 	rig := bustest.Cluster(t, 1)
 	rig.Provision(bus.Layout{})
 	open := bustest.Serve(t, "", &server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
 	})
-	admin, err := bus.Connect(t.Context(), bus.Config{Name: "p", Role: bus.RoleProvisioner, URL: open.URL(), Logger: quiet()})
+	admin, err := bus.Connect(t.Context(), bus.Config{Name: "p", Role: bus.RoleProvisioner, URL: open.URL(), Logger: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer admin.Close()
 	eventually(t, "open bus", admin.Connected)
-	if err := bus.Provision(t.Context(), admin, bus.Layout{}, quiet()); err != nil {
+	if err := bus.Provision(t.Context(), admin, bus.Layout{}, discard()); err != nil {
 		t.Fatal(err)
 	}
 	run := func(join bus.Config, key string) *running {
@@ -173,23 +182,17 @@ func TestWideKeys(t *testing.T) {
 			Browser: Browser{URL: func() string { return "wss://nats.example" }, Key: fileKey(key), Check: true},
 		})
 	}
-	checkPermissions := run(rig.Config(bus.RoleDashboard), rig.Creds(bus.RoleDashboard))
-	checkPermissions.awaitReady(t)
-	if a := checkPermissions.get(t, pathSession); !strings.Contains(a.body, `"seed":"SU`) {
-		t.Errorf("the dashboard's own: %s", a.body)
-	}
+	own := run(rig.Config(bus.RoleDashboard), rig.Creds(bus.RoleDashboard))
+	own.awaitReady(t)
+	checkContains(t, "session with the key of the role dashboard", own.get(t, pathSession).body, `"seed":"SU`)
 	for _, role := range []bus.Role{bus.RoleGateway, bus.RoleDetector, bus.RoleIngest, bus.RoleProvisioner} {
 		d := run(rig.Config(role), rig.Creds(role))
-		eventually(t, "reason why "+string(role)+" is no dashboard", func() bool {
+		eventually(t, "reason why the role "+string(role)+" is refused", func() bool {
 			return strings.Contains(d.get(t, pathReady).body, "TOCSIN_NATS_CREDS")
 		})
-		if a := d.get(t, pathSession); !strings.Contains(a.body, `"bus":null`) {
-			t.Errorf("%s: %s", role, a.body)
-		}
+		checkContains(t, "session with the key of the role "+string(role), d.get(t, pathSession).body, `"bus":null`)
 	}
-	wide := run(bus.Config{URL: open.URL(), Logger: quiet()}, rig.Creds(bus.RoleDashboard))
-	wide.awaitReady(t)
-	if a := wide.get(t, pathSession); !strings.Contains(a.body, `"bus":null`) {
-		t.Errorf("one that may do anything: %s", a.body)
-	}
+	unrestricted := run(bus.Config{URL: open.URL(), Logger: discard()}, rig.Creds(bus.RoleDashboard))
+	unrestricted.awaitReady(t)
+	checkContains(t, "session with a key on a bus without permissions", unrestricted.get(t, pathSession).body, `"bus":null`)
 }

@@ -34,34 +34,35 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// within bounds every wait.
-const within = 30 * time.Second
+// waitTimeout bounds every wait.
+const waitTimeout = 30 * time.Second
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
+// eventually waits until ok returns true.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(within)
+	deadline := time.After(waitTimeout)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-deadline:
-			t.Fatalf("no %s within %s", what, within)
+			t.Fatalf("no %s within %s, want it", what, waitTimeout)
 		case <-tick.C:
 		}
 	}
 }
 
-// testBus is a bus on a state directory that can be taken away. The tests publish
-// the alerts themselves.
+// testBus is a bus that a test can stop and start again. The tests publish its alerts.
 type testBus struct {
 	dir    statedir.Dir
 	lock   *statedir.Lock
 	server *embedded.Server
-	// detector is the connection of one.
+	// detector is the session of a detector.
 	detector *bus.Session
-	n        int
+	// n is the number of alerts that alert made.
+	n int
 }
 
 func newBus(t *testing.T) *testBus {
@@ -82,10 +83,10 @@ func (b *testBus) up(t *testing.T) {
 	if b.lock, err = b.dir.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	if b.server, err = embedded.Start(t.Context(), embedded.Config{Dir: b.dir, Addr: "127.0.0.1:0", Logger: quiet()}); err != nil {
+	if b.server, err = embedded.Start(t.Context(), embedded.Config{Dir: b.dir, Addr: "127.0.0.1:0", Logger: discard()}); err != nil {
 		t.Fatal(err)
 	}
-	b.detector, err = bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleDetector, Server: b.server, Logger: quiet()})
+	b.detector, err = bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleDetector, Server: b.server, Logger: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,13 +105,13 @@ func (b *testBus) down() {
 	b.server = nil
 }
 
-// config joins the bus from outside, so that it is found again after a restart.
+// config returns a configuration that connects by the state directory, also after a restart.
 func (b *testBus) config() Config {
-	join := bus.Config{Dir: b.dir, Logger: quiet()}
+	join := bus.Config{Dir: b.dir, Logger: discard()}
 	return Config{Bus: join, Actions: &join, Browser: Browser{URL: announcedURL(b.dir), Key: KeyIn(b.dir)}, Version: "v1"}
 }
 
-// alert makes one that is like no other: alert001, alert002 and so on.
+// alert makes a new alert: alert001, alert002 and so on.
 func (b *testBus) alert() alert.Alert {
 	b.n++
 	id := fmt.Sprintf("alert%03d", b.n)
@@ -120,7 +121,7 @@ func (b *testBus) alert() alert.Alert {
 	}
 }
 
-// raise publishes so many alerts.
+// raise publishes n new alerts.
 func (b *testBus) raise(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -139,7 +140,7 @@ func (b *testBus) publish(t *testing.T, a alert.Alert) {
 
 func (b *testBus) publishRaw(t *testing.T, subject string, data []byte) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	if _, err := b.detector.JS.Publish(ctx, subject, data); err != nil {
 		t.Fatal(err)
@@ -152,14 +153,14 @@ type running struct {
 	stop func()
 }
 
-// start runs a dashboard; stop ends it and checks how.
+// start runs a dashboard; stop ends it and checks its error.
 func start(t *testing.T, cfg Config) *running {
 	t.Helper()
 	if cfg.Addr == "" {
 		cfg.Addr = "127.0.0.1:0"
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = quiet()
+		cfg.Logger = discard()
 	}
 	ready := make(chan string, 1)
 	cfg.Ready = func(url string) { ready <- url }
@@ -169,7 +170,7 @@ func start(t *testing.T, cfg Config) *running {
 	d := &running{stop: func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("the dashboard ended with %v", err)
+			t.Errorf("Run = %v, want nil", err)
 		}
 		done <- nil
 		http.DefaultClient.CloseIdleConnections()
@@ -183,7 +184,7 @@ func start(t *testing.T, cfg Config) *running {
 	return d
 }
 
-// onBus runs a bus and a dashboard that has read it.
+// onBus runs a bus and a dashboard that is ready.
 func onBus(t *testing.T) (*testBus, *running) {
 	t.Helper()
 	b := newBus(t)
@@ -197,17 +198,32 @@ func (d *running) awaitReady(t *testing.T) {
 	eventually(t, "readiness", func() bool { return d.get(t, pathReady).status == http.StatusOK })
 }
 
-// answer is what a request was answered with.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
 	body   string
 }
 
+// check fails the test unless the answer has a status, and a text in its body.
+func (a answer) check(t *testing.T, request string, status int, text string) {
+	t.Helper()
+	if a.status != status {
+		t.Errorf("%s: status = %d, want %d; the body is %s", request, a.status, status, a.body)
+	}
+	checkContains(t, request+": body", a.body, text)
+}
+
+// checkHeader fails the test unless a header has a value.
+func (a answer) checkHeader(t *testing.T, request, name, value string) {
+	t.Helper()
+	checkEqual(t, request+": "+name, a.header.Get(name), value)
+}
+
 func (a answer) json(t *testing.T, v any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(a.body), v); err != nil {
-		t.Fatalf("%v: %s", err, a.body)
+		t.Fatalf("decode %s: %v", a.body, err)
 	}
 }
 
@@ -218,7 +234,7 @@ func (d *running) get(t *testing.T, path string, header ...string) answer {
 
 func (d *running) send(t *testing.T, method, path, body string, header ...string) answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), within)
+	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, d.url+path, strings.NewReader(body))
 	if err != nil {
@@ -260,7 +276,7 @@ type sseEvent struct {
 	kind, data string
 }
 
-// listen opens a stream; events beyond the buffer of it are not read.
+// listen opens a stream, and reads its events into a buffer.
 func (d *running) listen(t *testing.T, query string, header ...string) *listener {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -276,7 +292,7 @@ func (d *running) listen(t *testing.T, query string, header ...string) *listener
 		t.Fatal(err)
 	}
 	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		t.Fatalf("%d %v", resp.StatusCode, resp.Header)
+		t.Fatalf("GET %s = %d, %v, want 200 and text/event-stream", query, resp.StatusCode, resp.Header)
 	}
 	l := &listener{resp: resp, events: make(chan sseEvent, 100_000), closed: make(chan struct{}), cancel: cancel}
 	go l.read()
@@ -321,18 +337,18 @@ func (l *listener) next(t *testing.T) sseEvent {
 		return e
 	case <-l.closed:
 		select {
-		case e := <-l.events: // it came right before
+		case e := <-l.events: // it arrived before the end
 			return e
 		default:
 		}
-		t.Fatal("the stream has ended")
-	case <-time.After(within):
-		t.Fatalf("no event within %s", within)
+		t.Fatal("the stream has ended, want an event")
+	case <-time.After(waitTimeout):
+		t.Fatalf("no event within %s, want one", waitTimeout)
 	}
 	return sseEvent{}
 }
 
-// ids waits for n alerts and returns theirs, shortened: 1-3 for alert001 to alert003.
+// ids waits for n alerts and returns their numbers: 1-3 for alert001 to alert003.
 func (l *listener) ids(t *testing.T, n int) string {
 	t.Helper()
 	var all []int
@@ -340,7 +356,7 @@ func (l *listener) ids(t *testing.T, n int) string {
 		e := l.next(t)
 		var a struct{ ID string }
 		if err := json.Unmarshal([]byte(e.data), &a); err != nil || e.kind != "" {
-			t.Fatalf("%+v: %v", e, err)
+			t.Fatalf("event = %+v (%v), want an alert", e, err)
 		}
 		number, err := strconv.Atoi(strings.TrimPrefix(a.ID, "alert"))
 		if err != nil {
@@ -369,20 +385,40 @@ func spans(all []int) string {
 	return strings.Join(out, " ")
 }
 
-func want(t *testing.T, what, got, want string) {
+func checkEqual(t *testing.T, what, got, want string) {
 	t.Helper()
 	if got != want {
-		t.Errorf("%s: %s, want %s", what, got, want)
+		t.Errorf("%s = %q, want %q", what, got, want)
 	}
 }
 
-// replaceStore puts a store in the place of another.
-func replaceStore(t *testing.T, old, renewed string) {
+func checkContains(t *testing.T, what, got, want string) {
+	t.Helper()
+	if !strings.Contains(got, want) {
+		t.Errorf("%s = %s, want %q in it", what, got, want)
+	}
+}
+
+func checkLacks(t *testing.T, what, got, unwanted string) {
+	t.Helper()
+	if strings.Contains(got, unwanted) {
+		t.Errorf("%s = %s, want no %q in it", what, got, unwanted)
+	}
+}
+
+// awaitMetric waits until the metrics have a line.
+func (d *running) awaitMetric(t *testing.T, line string) {
+	t.Helper()
+	eventually(t, line, func() bool { return strings.Contains(d.get(t, pathMetrics).body, line+"\n") })
+}
+
+// replaceStore replaces a store with another.
+func replaceStore(t *testing.T, old, replacement string) {
 	t.Helper()
 	if err := os.RemoveAll(old); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(renewed, old); err != nil {
+	if err := os.Rename(replacement, old); err != nil {
 		t.Fatal(err)
 	}
 }

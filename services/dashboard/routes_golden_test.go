@@ -84,7 +84,7 @@ func renderRoute(_, path string, w *http.Response) string {
 // configuration.
 func newTestHandler(t *testing.T, change func(*Config)) *handler {
 	t.Helper()
-	cfg, err := Config{Logger: quiet(), NoActions: "there is no desk", Registry: prometheus.NewRegistry(), Version: "v1"}.complete()
+	cfg, err := Config{Logger: discard(), NoActions: "there is no desk", Registry: prometheus.NewRegistry(), Version: "v1"}.complete()
 	if err != nil {
 		t.Fatal(err)
 	}

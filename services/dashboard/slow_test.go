@@ -12,7 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-// dial opens a stream on a connection with small buffers, and reads nothing of it.
+// dial opens a stream on a connection with small buffers, and does not read it.
 func dial(t *testing.T, d *running, query string) *net.TCPConn {
 	t.Helper()
 	addr, err := net.ResolveTCPAddr("tcp", strings.TrimPrefix(d.url, "http://"))
@@ -33,8 +33,8 @@ func dial(t *testing.T, d *running, query string) *net.TCPConn {
 	return c
 }
 
-// large are alerts that fill buffers.
-func (b *testBus) large(t *testing.T, n int) {
+// raiseLarge publishes n alerts of 22 kB each.
+func (b *testBus) raiseLarge(t *testing.T, n int) {
 	t.Helper()
 	for range n {
 		a := b.alert()
@@ -44,8 +44,8 @@ func (b *testBus) large(t *testing.T, n int) {
 	}
 }
 
-// TestSlowReader: who takes nothing for a while is told how much it lost, gets the
-// rest, and has held up nobody.
+// TestSlowReader: a reader that reads nothing for a while receives the number of alerts that it
+// missed, then the rest, and does not delay other readers.
 func TestSlowReader(t *testing.T) {
 	b := newBus(t)
 	cfg := b.config()
@@ -54,21 +54,21 @@ func TestSlowReader(t *testing.T) {
 	d.awaitReady(t)
 	slow := dial(t, d, "")
 	quick := d.listen(t, "")
-	eventually(t, "two readers", func() bool { return strings.Contains(d.get(t, pathMetrics).body, "tocsin_dashboard_readers 2\n") })
-	const alerts = 500 // 10 MB: more than the kernel keeps for it, and than is kept for all
+	d.awaitMetric(t, "tocsin_dashboard_readers 2")
+	const alerts = 500 // 10 MB: more than the buffers of the connection and the backlog
 	for i := 1; i <= alerts; i++ {
-		if i%50 == 1 { // it is quick, but for a machine that has no time for it
-			b.large(t, 50)
+		if i%50 == 1 { // in batches, so that the quick reader keeps up on a busy machine
+			b.raiseLarge(t, 50)
 		}
 		if e := quick.next(t); e.id != uint64(i) || e.kind != "" {
-			t.Fatalf("the quick reader has %d %s, want %d", e.id, e.kind, i)
+			t.Fatalf("event of the quick reader = id %d of type %q, want id %d without a type", e.id, e.kind, i)
 		}
 	}
 	b.raise(t, 1)
 	seen, dropped, last := 0, 0, 0
 	lines := bufio.NewScanner(slow)
 	lines.Buffer(nil, 1<<20)
-	if err := slow.SetReadDeadline(time.Now().Add(within)); err != nil {
+	if err := slow.SetReadDeadline(time.Now().Add(waitTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	for lines.Scan() && seen+dropped < alerts+1 {
@@ -79,7 +79,7 @@ func TestSlowReader(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n != last+1 {
-				t.Fatalf("%d comes after %d", n, last)
+				t.Fatalf("alert after %d = %d, want %d", last, n, last+1)
 			}
 			seen, last = seen+1, n
 		case strings.HasPrefix(line, `data: {"dropped":`):
@@ -90,42 +90,39 @@ func TestSlowReader(t *testing.T) {
 		}
 	}
 	if seen+dropped != alerts+1 || dropped == 0 {
-		t.Errorf("%d seen, %d dropped of %d: %v", seen, dropped, alerts+1, lines.Err())
+		t.Errorf("%d seen and %d dropped (%v), want %d together, and some dropped", seen, dropped, lines.Err(), alerts+1)
 	}
-	if line := fmt.Sprintf("tocsin_dashboard_dropped_total %d\n", dropped); !strings.Contains(d.get(t, pathMetrics).body, line) {
-		t.Errorf("the metrics don't say %s", line)
-	}
+	checkContains(t, "metrics", d.get(t, pathMetrics).body, fmt.Sprintf("tocsin_dashboard_dropped_total %d\n", dropped))
 }
 
-// TestEndAtOnce: the end waits for no reader, neither one that reads nor one that
-// does not.
-func TestEndAtOnce(t *testing.T) {
+// TestStopWithReaders: the shutdown waits for no reader, whether it reads or not.
+func TestStopWithReaders(t *testing.T) {
 	b, d := onBus(t)
 	dial(t, d, "")
 	listeners := make([]*listener, 50)
 	for i := range listeners {
 		listeners[i] = d.listen(t, "")
 	}
-	eventually(t, "readers", func() bool { return strings.Contains(d.get(t, pathMetrics).body, "tocsin_dashboard_readers 51\n") })
-	b.large(t, 300)
-	begun := time.Now()
+	d.awaitMetric(t, "tocsin_dashboard_readers 51")
+	b.raiseLarge(t, 300)
+	stopped := time.Now()
 	d.stop()
-	if took := time.Since(begun); took > 2*time.Second {
-		t.Errorf("it took %s", took)
+	if took := time.Since(stopped); took > 2*time.Second {
+		t.Errorf("stop took %s, want at most 2s", took)
 	}
 	for _, l := range listeners {
 		select {
 		case <-l.closed:
-		case <-time.After(within):
-			t.Fatal("a stream goes on")
+		case <-time.After(waitTimeout):
+			t.Fatalf("a stream is open %s after the stop, want it closed", waitTimeout)
 		}
 	}
 }
 
-// TestLongerThanTimeouts: a stream outlives the times that requests have.
+// TestLongerThanTimeouts: a stream lasts longer than the timeouts of requests.
 func TestLongerThanTimeouts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it waits for more than httpserve.ReadTimeout")
+		t.Skip("takes longer than httpserve.ReadTimeout")
 	}
 	t.Parallel()
 	b, d := onBus(t)
@@ -133,12 +130,12 @@ func TestLongerThanTimeouts(t *testing.T) {
 	beats := dial(t, d, "")
 	select {
 	case <-l.closed:
-		t.Fatal("the stream has ended")
-	case <-time.After(httpserve.ReadTimeout + heartbeat/2 + time.Second): // past the first heartbeat, too
+		t.Fatal("the stream has ended, want it open")
+	case <-time.After(httpserve.ReadTimeout + heartbeat/2 + time.Second): // after the first heartbeat, too
 	}
 	b.raise(t, 1)
-	want(t, "then", l.ids(t, 1), "1")
-	if err := beats.SetReadDeadline(time.Now().Add(within)); err != nil {
+	checkEqual(t, "alert", l.ids(t, 1), "1")
+	if err := beats.SetReadDeadline(time.Now().Add(waitTimeout)); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(beats)
@@ -147,11 +144,11 @@ func TestLongerThanTimeouts(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("no heartbeat: %v", lines.Err())
+	t.Errorf("the stream has no heartbeat (%v), want one", lines.Err())
 }
 
-// TestComeAndGo: readers that come, read a little and go leave nothing behind.
-func TestComeAndGo(t *testing.T) {
+// TestShortReaders: readers that leave after a few alerts are removed.
+func TestShortReaders(t *testing.T) {
 	b, d := onBus(t)
 	b.raise(t, 20)
 	var all sync.WaitGroup
@@ -165,5 +162,5 @@ func TestComeAndGo(t *testing.T) {
 		})
 	}
 	all.Wait()
-	eventually(t, "no readers", func() bool { return strings.Contains(d.get(t, pathMetrics).body, "tocsin_dashboard_readers 0\n") })
+	d.awaitMetric(t, "tocsin_dashboard_readers 0")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestParseStreamQuery has the valid parameters; TestStreamQuery has those that are refused.
+// TestParseStreamQuery has the valid parameters; TestRefusedStreams has the refused ones.
 func TestParseStreamQuery(t *testing.T) {
 	for query, want := range map[string]streamQuery{
 		"":                                      {},

@@ -30,7 +30,7 @@ func events(from, to uint64) (list []*Event) {
 	return list
 }
 
-// seqs writes the places of alerts.
+// seqs formats the sequences of alerts.
 func seqs(list []*Event) string {
 	all := make([]string, len(list))
 	for i, e := range list {
@@ -39,7 +39,7 @@ func seqs(list []*Event) string {
 	return strings.Join(all, " ")
 }
 
-// take takes all that there is for a reader, drops included.
+// take takes all alerts for a reader: "-2 5 6" for two missed alerts and then 5 and 6.
 func take(t interface{ Fatal(...any) }, r *Reader) string {
 	var all []string
 	for more := true; more; {
@@ -58,67 +58,75 @@ func take(t interface{ Fatal(...any) }, r *Reader) string {
 	return strings.Join(all, " ")
 }
 
-// span writes the places from one to another.
+// span formats the sequences from one to another.
 func span(from, to uint64) string { return seqs(events(from, to)) }
 
-// running is a hub that has begun, and what was dropped there.
+// running starts a hub, and returns it with the number of dropped alerts.
 func running(t *testing.T, from uint64, past []*Event) (*Hub, *atomic.Int64) {
 	t.Helper()
 	var dropped atomic.Int64
-	ctx, end := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.Background())
 	h := New(Bounds{}, func(n int) { dropped.Add(int64(n)) })
 	var run sync.WaitGroup
 	run.Go(func() { h.Run(ctx) })
-	t.Cleanup(func() { end(); run.Wait() })
+	t.Cleanup(func() { stop(); run.Wait() })
 	if err := h.Load(ctx, from, past); err != nil {
 		t.Fatal(err)
 	}
 	return h, &dropped
 }
 
-func tell(t interface{ Fatal(...any) }, h *Hub, from, to uint64) {
+func publish(t interface{ Fatal(...any) }, h *Hub, from, to uint64) {
 	if err := h.Publish(context.Background(), to, events(from, to)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestJoin: a reader gets what came after its place, once, and is refused where that
-// is not known.
+// TestJoin: a reader gets the alerts after its position, and an error if they are not all kept.
 func TestJoin(t *testing.T) {
 	h, _ := running(t, 11, events(11, 20))
 	for _, tt := range []struct {
-		name  string
-		at    Position
-		since string
-		err   error
+		name     string
+		position Position
+		want     string
+		err      error
 	}{
 		{"at the end", Position{1, 20}, "", nil},
 		{"behind", Position{1, 17}, "18 19 20", nil},
-		{"at the beginning of what is kept", Position{1, 10}, span(11, 20), nil},
-		{"before that", Position{1, 9}, "", ErrTooOld},
+		{"at the oldest that is kept", Position{1, 10}, span(11, 20), nil},
+		{"before the oldest that is kept", Position{1, 9}, "", ErrTooOld},
 		{"beyond the end", Position{1, 99}, "", nil},
-		{"of another stream", Position{2, 17}, "", ErrRecreated},
+		{"in another stream", Position{2, 17}, "", ErrRecreated},
 	} {
-		r, err := h.Join(t.Context(), Filter{}, tt.at)
-		if !errors.Is(err, tt.err) || (r == nil) != (err != nil) {
-			t.Errorf("%s: %v", tt.name, err)
+		r, err := h.Join(t.Context(), Filter{}, tt.position)
+		if !errors.Is(err, tt.err) {
+			t.Errorf("%s: Join = %v, want %v", tt.name, err, tt.err)
+		}
+		if (r == nil) != (err != nil) {
+			t.Errorf("%s: Join = %v, %v, want a reader or an error", tt.name, r, err)
 		}
 		if r == nil {
 			continue
 		}
-		if len(r.wake) != min(len(tt.since), 1) {
-			t.Errorf("%s: woken %d times", tt.name, len(r.wake))
+		if got, want := len(r.wake), min(len(tt.want), 1); got != want {
+			t.Errorf("%s: woken %d times, want %d", tt.name, got, want)
 		}
-		if got := take(t, r); got != tt.since {
-			t.Errorf("%s: %s", tt.name, got)
-		}
+		checkTaken(t, tt.name, r, tt.want)
 		h.Leave(r)
 	}
 }
 
-// TestSlow: a reader that takes nothing loses what is not kept any more, and is told
-// how much of what it wants that was.
-func TestSlow(t *testing.T) {
+// checkTaken takes all alerts for a reader, and compares them.
+func checkTaken(t *testing.T, name string, r *Reader, want string) {
+	t.Helper()
+	if got := take(t, r); got != want {
+		t.Errorf("%s: taken = %.80s, want %.80s", name, got, want)
+	}
+}
+
+// TestSlowReader: a reader that takes nothing for a while misses the alerts that are no longer
+// kept, and learns how many of them match its filter.
+func TestSlowReader(t *testing.T) {
 	h, dropped := running(t, 1, nil)
 	ci := Filter{Categories: []alert.Category{alert.CI}}
 	slow, err := h.Join(t.Context(), ci, Position{1, 0})
@@ -129,57 +137,48 @@ func TestSlow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tell(t, h, 1, 10)
-	if got := take(t, slow); got != span(1, 10) {
-		t.Errorf("at first %s", got)
-	}
-	unwanted := event(11)
-	unwanted.Category = alert.Security
-	if err := h.Publish(t.Context(), 11, []*Event{unwanted}); err != nil {
+	publish(t, h, 1, 10)
+	checkTaken(t, "first alerts", slow, span(1, 10))
+	other := event(11)
+	other.Category = alert.Security
+	if err := h.Publish(t.Context(), 11, []*Event{other}); err != nil {
 		t.Fatal(err)
 	}
-	tell(t, h, 12, 12+DefaultEvents+4)
-	if got, want := take(t, slow), "-5 "+span(17, 12+DefaultEvents+4); got != want {
-		t.Errorf("%.40s, want %.40s", got, want)
-	}
-	tell(t, h, 12+DefaultEvents+5, 12+DefaultEvents+5)
-	if got, want := take(t, slow), fmt.Sprint(12+DefaultEvents+5); got != want {
-		t.Errorf("then %s, want %s", got, want)
-	}
-	if got := take(t, none); got != "" || dropped.Load() != 5 {
-		t.Errorf("%s, dropped %d", got, dropped.Load())
+	publish(t, h, 12, 12+DefaultEvents+4)
+	checkTaken(t, "after the loss", slow, "-5 "+span(17, 12+DefaultEvents+4))
+	publish(t, h, 12+DefaultEvents+5, 12+DefaultEvents+5)
+	checkTaken(t, "next alert", slow, fmt.Sprint(12+DefaultEvents+5))
+	checkTaken(t, "reader without matches", none, "")
+	if got := dropped.Load(); got != 5 {
+		t.Errorf("dropped = %d, want 5", got)
 	}
 }
 
-// TestRenewed: a reader goes on with another stream from its beginning.
-func TestRenewed(t *testing.T) {
+// TestRecreated: a reader continues with the first alert of a recreated stream.
+func TestRecreated(t *testing.T) {
 	h, _ := running(t, 1, events(1, 20))
 	r, err := h.Join(t.Context(), Filter{}, Position{1, 18})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := take(t, r); got != "19 20" {
-		t.Error(got)
-	}
-	tell(t, h, 21, 22)
+	checkTaken(t, "first stream", r, "19 20")
+	publish(t, h, 21, 22)
 	if err := h.Load(t.Context(), 1, nil); err != nil {
 		t.Fatal(err)
 	}
-	tell(t, h, 1, 3)
-	if got := take(t, r); got != "-2 1 2 3" { // what it had not taken is gone
-		t.Error(got)
-	}
+	publish(t, h, 1, 3)
+	checkTaken(t, "recreated stream, after two that were not taken", r, "-2 1 2 3")
 }
 
-// TestTaken: a reader takes a little at a time, however much there is.
-func TestTaken(t *testing.T) {
+// TestBatches: a batch has at most maxBatchEvents and maxBatchBytes, but at least one alert.
+func TestBatches(t *testing.T) {
 	large := events(1, 10)
 	for _, e := range large {
 		e.Frame = make([]byte, maxBatchBytes/2-1)
 	}
 	for name, tt := range map[string]struct {
-		past   []*Event
-		pieces string
+		past  []*Event
+		sizes string
 	}{
 		"many":    {events(1, 2*maxBatchEvents+3), "64 64 3"},
 		"large":   {large, "2 2 2 2 2"},
@@ -190,53 +189,56 @@ func TestTaken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var pieces []string
+		var sizes []string
 		for more := true; more; {
 			got, err := r.Take(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			pieces, more = append(pieces, fmt.Sprint(len(got.Events))), got.More
+			sizes, more = append(sizes, fmt.Sprint(len(got.Events))), got.More
 		}
-		if got := strings.Join(pieces, " "); got != tt.pieces {
-			t.Errorf("%s: %s", name, got)
+		if got := strings.Join(sizes, " "); got != tt.sizes {
+			t.Errorf("%s: sizes of batches = %s, want %s", name, got, tt.sizes)
 		}
 	}
 }
 
-// TestPast: what is kept has bounds, in number and in bytes, and says from where on
-// it is whole. What was handed out stays as it is.
-func TestPast(t *testing.T) {
-	c := newLoopState(Bounds{DefaultEvents, DefaultBytes})
-	c.load(1, nil)
-	c.add(10, events(1, 10))
-	early := c.snapshot()
-	c.add(DefaultEvents+10, events(11, DefaultEvents+10))
-	now := c.snapshot()
-	if len(now.Events) != DefaultEvents || now.From != 11 || now.Seq != DefaultEvents+10 || now.Events[0].Seq != 11 {
-		t.Errorf("%d from %d, at %d", len(now.Events), now.From, now.Seq)
+// TestBacklogBounds: the backlog has at most so many alerts and bytes, and knows from which
+// sequence it is complete. Snapshots do not change.
+func TestBacklogBounds(t *testing.T) {
+	s := newLoopState(Bounds{DefaultEvents, DefaultBytes})
+	s.load(1, nil)
+	s.add(10, events(1, 10))
+	early := s.snapshot()
+	s.add(DefaultEvents+10, events(11, DefaultEvents+10))
+	now := s.snapshot()
+	checkSnapshot := func(name string, got *Snapshot, generation int, from, seq uint64, events string) {
+		t.Helper()
+		if want := (Position{generation, seq}); got.Position != want {
+			t.Errorf("%s: position = %+v, want %+v", name, got.Position, want)
+		}
+		if got.From != from {
+			t.Errorf("%s: From = %d, want %d", name, got.From, from)
+		}
+		if list := seqs(got.Events); list != events {
+			t.Errorf("%s: events = %.80s, want %.80s", name, list, events)
+		}
 	}
-	if seqs(early.Events) != span(1, 10) || early.From != 1 {
-		t.Errorf("%s from %d", seqs(early.Events), early.From)
-	}
+	checkSnapshot("full", now, 1, 11, DefaultEvents+10, span(11, DefaultEvents+10))
+	checkSnapshot("earlier", early, 1, 1, 10, span(1, 10))
 	large := event(5000)
 	large.Frame = make([]byte, DefaultBytes-10)
-	c.add(5000, []*Event{large})
-	if now = c.snapshot(); len(now.Events) != 3 || now.From != DefaultEvents+9 {
-		t.Errorf("%d from %d", len(now.Events), now.From)
-	}
-	c.add(5001, nil) // no alert
-	if now = c.snapshot(); now.Seq != 5001 {
-		t.Errorf("at %d", now.Seq)
-	}
-	c.load(1, nil)
-	if now = c.snapshot(); len(now.Events) != 0 || now.Seq != 0 || now.Generation != 2 {
-		t.Errorf("%+v", now)
-	}
+	s.add(5000, []*Event{large})
+	three := span(DefaultEvents+9, DefaultEvents+10) + " 5000"
+	checkSnapshot("with a large alert", s.snapshot(), 1, DefaultEvents+9, 5000, three)
+	s.add(5001, nil) // a message that is not an alert
+	checkSnapshot("after a message that is not an alert", s.snapshot(), 1, DefaultEvents+9, 5001, three)
+	s.load(1, nil)
+	checkSnapshot("recreated", s.snapshot(), 2, 1, 0, "")
 }
 
-// TestReaders: whatever readers come, go and are slow, each gets every alert that it
-// wants from its place on, in order, or is told how many it did not.
+// TestReaders: readers join, leave and are slow at random. Each gets every matching alert after
+// its position in order, or the number of those that it missed.
 func TestReaders(t *testing.T) {
 	wants := func(seq uint64, every int) bool { return every == 1 || seq%uint64(every) == 0 }
 	kind := func(seq uint64) *Event {
@@ -251,13 +253,13 @@ func TestReaders(t *testing.T) {
 		type state struct {
 			*Reader
 			every int
-			next  uint64 // the next that it may get
+			next  uint64 // the next sequence that it may get
 		}
 		var readers []*state
 		var at uint64
 		lost := 0
-		takeAll := func(r *state, pieces int) {
-			for more := true; more && pieces > 0; pieces-- {
+		takeAll := func(r *state, batches int) {
+			for more := true; more && batches > 0; batches-- {
 				got, err := r.Take(context.Background())
 				if err != nil {
 					rt.Fatal(err)
@@ -273,7 +275,7 @@ func TestReaders(t *testing.T) {
 						r.next++
 					}
 					if e.Seq != r.next {
-						rt.Fatalf("%d comes, and %d is next", e.Seq, r.next)
+						rt.Fatalf("sequence of the next alert = %d, want %d", e.Seq, r.next)
 					}
 					r.next++
 				}
@@ -281,7 +283,7 @@ func TestReaders(t *testing.T) {
 			}
 		}
 		rt.Repeat(map[string]func(*rapid.T){
-			"tell": func(rt *rapid.T) {
+			"publish": func(rt *rapid.T) {
 				n := uint64(rapid.IntRange(1, DefaultEvents/2).Draw(rt, "how many"))
 				list := make([]*Event, 0, n)
 				for seq := at + 1; seq <= at+n; seq++ {
@@ -293,14 +295,14 @@ func TestReaders(t *testing.T) {
 				at += n
 			},
 			"join": func(rt *rapid.T) {
-				place := uint64(rapid.IntRange(0, int(at)).Draw(rt, "place"))
-				r := &state{every: rapid.IntRange(1, 2).Draw(rt, "every"), next: place + 1}
+				position := uint64(rapid.IntRange(0, int(at)).Draw(rt, "position"))
+				r := &state{every: rapid.IntRange(1, 2).Draw(rt, "every"), next: position + 1}
 				var f Filter
 				if r.every == 2 {
 					f.Apps = []string{"even"}
 				}
 				var err error
-				if r.Reader, err = h.Join(context.Background(), f, Position{1, place}); errors.Is(err, ErrTooOld) && place+1 < h.Snapshot().From {
+				if r.Reader, err = h.Join(context.Background(), f, Position{1, position}); errors.Is(err, ErrTooOld) && position+1 < h.Snapshot().From {
 					return
 				}
 				if err != nil {
@@ -310,14 +312,14 @@ func TestReaders(t *testing.T) {
 			},
 			"leave": func(rt *rapid.T) {
 				if len(readers) > 0 {
-					i := rapid.IntRange(0, len(readers)-1).Draw(rt, "who")
+					i := rapid.IntRange(0, len(readers)-1).Draw(rt, "reader")
 					h.Leave(readers[i].Reader)
 					readers = append(readers[:i], readers[i+1:]...)
 				}
 			},
 			"take": func(rt *rapid.T) {
 				if len(readers) > 0 {
-					takeAll(readers[rapid.IntRange(0, len(readers)-1).Draw(rt, "who")], rapid.IntRange(1, 80).Draw(rt, "pieces"))
+					takeAll(readers[rapid.IntRange(0, len(readers)-1).Draw(rt, "reader")], rapid.IntRange(1, 80).Draw(rt, "batches"))
 				}
 			},
 		})
@@ -327,11 +329,11 @@ func TestReaders(t *testing.T) {
 				r.next++
 			}
 			if r.next <= at {
-				rt.Fatalf("%d of %d was neither told nor counted", r.next, at)
+				rt.Fatalf("alert %d of %d was neither taken nor counted as dropped, want one of both", r.next, at)
 			}
 		}
 		if int(dropped.Load()) != lost {
-			rt.Fatalf("%d dropped, counted as %d", lost, dropped.Load())
+			rt.Fatalf("dropped = %d, want %d as the readers got", dropped.Load(), lost)
 		}
 	})
 }
@@ -339,13 +341,13 @@ func TestReaders(t *testing.T) {
 // TestHub checks that the loop ends with its context, and that later readers get an error.
 func TestHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ctx, end := context.WithCancel(t.Context())
+		ctx, stop := context.WithCancel(t.Context())
 		h := New(Bounds{}, nil)
 		var running sync.WaitGroup
 		running.Go(func() { h.Run(ctx) })
 		select {
 		case <-h.Loaded():
-			t.Error("it has not begun")
+			t.Error("Loaded is closed before Load, want it open")
 		default:
 		}
 		if err := h.Load(ctx, 1, events(1, 3)); err != nil {
@@ -357,54 +359,50 @@ func TestHub(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-r.Wake()
-		if got := take(t, r); got != "3" {
-			t.Error(got)
-		}
-		tell(t, h, 4, 4)
+		checkTaken(t, "after Load", r, "3")
+		publish(t, h, 4, 4)
 		<-r.Wake()
-		if got := take(t, r); got != "4" {
-			t.Error(got)
-		}
+		checkTaken(t, "after Publish", r, "4")
 		h.Leave(r)
-		tell(t, h, 5, 5)
+		publish(t, h, 5, 5)
 		synctest.Wait()
-		if len(r.wake) != 0 {
-			t.Error("who has left is woken")
+		if got := len(r.wake); got != 0 {
+			t.Errorf("a reader that has left is woken %d times, want 0", got)
 		}
-		if err := h.Load(ctx, 1, nil); err != nil { // another stream
-			t.Error(err)
+		if err := h.Load(ctx, 1, nil); err != nil { // a recreated stream
+			t.Errorf("Load = %v, want nil", err)
 		}
 		if _, err := h.Join(ctx, Filter{}, Position{1, 5}); !errors.Is(err, ErrRecreated) {
-			t.Error(err)
+			t.Errorf("Join = %v, want %v", err, ErrRecreated)
 		}
-		end()
+		stop()
 		running.Wait()
 		if _, err := h.Join(t.Context(), Filter{}, Position{}); !errors.Is(err, ErrStopped) {
-			t.Error(err)
+			t.Errorf("Join after the end = %v, want %v", err, ErrStopped)
 		}
 		h.Leave(r)
 	})
 }
 
-// TestHubIsBusy: who has no time to wait does not wait.
-func TestHubIsBusy(t *testing.T) {
+// TestPublishTimeout: Publish waits for the loop until its context ends.
+func TestPublishTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := New(Bounds{}, nil) // nobody runs it
+		h := New(Bounds{}, nil) // not run
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := h.Publish(ctx, 1, nil); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
+			t.Errorf("Publish = %v, want %v", err, context.DeadlineExceeded)
 		}
 	})
 }
 
-// BenchmarkTell is one alert to 200 readers that read along.
-func BenchmarkTell(b *testing.B) {
-	ctx, end := context.WithCancel(b.Context())
+// BenchmarkPublish publishes one alert to 200 readers.
+func BenchmarkPublish(b *testing.B) {
+	ctx, stop := context.WithCancel(b.Context())
 	h := New(Bounds{}, func(int) {})
 	var running sync.WaitGroup
 	defer running.Wait()
-	defer end()
+	defer stop()
 	running.Go(func() { h.Run(ctx) })
 	if err := h.Load(ctx, 1, nil); err != nil {
 		b.Fatal(err)

@@ -96,11 +96,11 @@ func (w *world) check(whole bool) {
 		for _, m := range ofStream {
 			for seq := last + 1; seq < m.Seq; seq++ {
 				if slices.Contains(s.held, s.ever[seq-1]) {
-					w.t.Fatalf("stream %d: %d is not delivered, and %d is", i, seq, m.Seq)
+					w.t.Fatalf("stream %d: delivered %d before %d, want them in order", i, m.Seq, seq)
 				}
 			}
 			if m.Seq <= last {
-				w.t.Fatalf("stream %d: %d after %d", i, m.Seq, last)
+				w.t.Fatalf("stream %d: delivered %d after %d, want a higher one", i, m.Seq, last)
 			}
 			last = m.Seq
 		}
@@ -112,11 +112,11 @@ func (w *world) check(whole bool) {
 		}
 	}
 	if len(rest) > 0 {
-		w.t.Fatalf("delivered twice, or out of order: %v", rest)
+		w.t.Fatalf("delivered twice or out of order: %v, want none", rest)
 	}
 }
 
-// TestSequencer delivers every alert once and in order, whatever happens.
+// TestSequencer delivers every alert once and in order, over random losses and restarts.
 func TestSequencer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{t: t, now: noon, streams: []*stream{{}}, connected: true}
@@ -126,7 +126,7 @@ func TestSequencer(t *testing.T) {
 			"publish again": func(t *rapid.T) {
 				if n := len(w.stream().ever); n > 0 && w.connected && len(w.live) == 0 && len(w.streams) == 1 {
 					if m := w.stream().ever[rapid.IntRange(0, n-1).Draw(t, "which")]; m.Seq <= w.sequencer.Delivered().Seq && w.sequencer.AddLive(m) {
-						t.Fatalf("%d is delivered twice", m.Seq)
+						t.Fatalf("AddLive of the delivered message %d = true, want false", m.Seq)
 					}
 				}
 			},
@@ -177,7 +177,7 @@ func TestSequencer(t *testing.T) {
 			}
 		}
 		if _, wanted := w.sequencer.NextRead(); wanted {
-			t.Fatal("it still wants messages after 1000 reads")
+			t.Fatal("NextRead wants messages after 1000 reads, want none")
 		}
 		w.check(true)
 	})

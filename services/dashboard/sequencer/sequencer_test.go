@@ -23,8 +23,8 @@ func span(created time.Time, from, to uint64) (stamps []sequencer.Stamp) {
 	return stamps
 }
 
-// TestPublished delivers the next message, and no other.
-func TestPublished(t *testing.T) {
+// TestAddLive delivers the next message, and no other.
+func TestAddLive(t *testing.T) {
 	later := noon.Add(24 * time.Hour)
 	for _, tt := range []struct {
 		name      string
@@ -47,10 +47,10 @@ func TestPublished(t *testing.T) {
 			var q sequencer.Sequencer
 			q.Start(span(noon, 1, tt.delivered))
 			if got := q.AddLive(tt.published); got != tt.deliver {
-				t.Errorf("Published = %t, want %t", got, tt.deliver)
+				t.Errorf("AddLive = %t, want %t", got, tt.deliver)
 			}
 			if from, want := q.NextRead(); want != tt.want || want && from != max(tt.delivered, 1) {
-				t.Errorf("Wanted = %d, %t, want %d, %t", from, want, max(tt.delivered, 1), tt.want)
+				t.Errorf("NextRead = %d, %t, want %d, %t", from, want, max(tt.delivered, 1), tt.want)
 			}
 		})
 	}
@@ -99,7 +99,7 @@ func TestRead(t *testing.T) {
 				t.Errorf("delivers %v, want %v", got, tt.deliver)
 			}
 			if _, got := q.NextRead(); got != tt.want {
-				t.Errorf("Wanted = %t, want %t", got, tt.want)
+				t.Errorf("NextRead = _, %t, want %t", got, tt.want)
 			}
 			if got := q.Delivered().Seq; got != tt.end {
 				t.Errorf("Delivered = %d, want %d", got, tt.end)
@@ -145,7 +145,7 @@ func TestReadEmpty(t *testing.T) {
 				t.Errorf("outcome = %d, want %d", outcome, tt.outcome)
 			}
 			if _, got := q.NextRead(); got != tt.want {
-				t.Errorf("Wanted = %t, want %t", got, tt.want)
+				t.Errorf("NextRead = _, %t, want %t", got, tt.want)
 			}
 		})
 	}
@@ -171,7 +171,7 @@ func TestCheckEnd(t *testing.T) {
 		q.Start(span(noon, 1, 5))
 		q.CheckEnd(tt.newest, tt.found)
 		if _, got := q.NextRead(); got != tt.want {
-			t.Errorf("%s: Wanted = %t, want %t", tt.name, got, tt.want)
+			t.Errorf("%s: NextRead = _, %t, want %t", tt.name, got, tt.want)
 		}
 	}
 }
@@ -183,16 +183,19 @@ func TestSkip(t *testing.T) {
 	q.Skip() // nothing is wanted
 	q.AddLive(at(noon, 8))
 	q.Skip()
-	if _, want := q.NextRead(); want || q.Missed() != 3 {
-		t.Errorf("Wanted = %t, Missed = %d, want false, 3", want, q.Missed())
+	if _, wanted := q.NextRead(); wanted {
+		t.Error("NextRead after Skip = _, true, want false")
+	}
+	if got := q.Missed(); got != 3 {
+		t.Errorf("Missed = %d, want 3", got)
 	}
 	if !q.AddLive(at(noon, 9)) {
-		t.Error("the next is not delivered")
+		t.Error("AddLive of the next message = false, want true")
 	}
 }
 
-// TestRecreated delivers another stream from its beginning, whatever was published in it or
-// wanted of the old stream.
+// TestRecreated delivers a recreated stream from its beginning, also if messages of it were
+// published before the read, and messages of the old stream were wanted.
 func TestRecreated(t *testing.T) {
 	later := noon.Add(24 * time.Hour)
 	var q sequencer.Sequencer
@@ -206,21 +209,29 @@ func TestRecreated(t *testing.T) {
 		}
 	}
 	if q.AddLive(at(later, 3)) {
-		t.Fatal("delivered before the stream was read")
+		t.Fatal("AddLive before the stream was read = true, want false")
 	}
 	if _, o := q.AddRead(nil, false); o != sequencer.Empty {
-		t.Fatalf("outcome = %d", o)
+		t.Fatalf("outcome of AddRead = %d, want %d", o, sequencer.Empty)
 	}
 	if o := q.AddEmptyRead(at(later, 3), true); o != sequencer.Recreated {
-		t.Fatalf("outcome = %d", o)
+		t.Fatalf("outcome of AddEmptyRead = %d, want %d", o, sequencer.Recreated)
 	}
 	if from, want := q.NextRead(); !want || from != 1 {
-		t.Fatalf("Wanted = %d, %t, want 1, true", from, want)
+		t.Fatalf("NextRead = %d, %t, want 1, true", from, want)
 	}
 	read := span(later, 1, 3)
 	first, o := q.AddRead(read, false)
 	note(read[first:])
-	if o != sequencer.Continue || q.AddLive(at(later, 3)) || !q.AddLive(at(later, 4)) || fmt.Sprint(delivered) != "[1 2 3]" {
-		t.Errorf("outcome = %d, delivered = %v, want %d, [1 2 3] and then only 4", o, delivered, sequencer.Continue)
+	if o != sequencer.Continue {
+		t.Errorf("outcome of AddRead = %d, want %d", o, sequencer.Continue)
+	}
+	if got := fmt.Sprint(delivered); got != "[1 2 3]" {
+		t.Errorf("delivered = %s, want [1 2 3]", got)
+	}
+	for seq, want := range map[uint64]bool{3: false, 4: true} {
+		if got := q.AddLive(at(later, seq)); got != want {
+			t.Errorf("AddLive(%d) = %t, want %t", seq, got, want)
+		}
 	}
 }

@@ -6,19 +6,19 @@ import (
 	"testing"
 )
 
-// TestModules runs the tests of what the page decides, in Node.
+// TestModules runs the unit tests of the page in Node.
 func TestModules(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("there is no node here")
+		t.Skip("Node is not installed")
 	}
 	if _, err := os.Stat("node_modules/vite"); err != nil {
-		t.Skip("the packages are not installed: make page does it")
+		t.Skip("the npm packages are not installed: run make page")
 	}
 	if exec.CommandContext(t.Context(), node, "fit.mjs").Run() != nil {
-		t.Skip("this node is too old: 20.19 or 22.12 is needed")
+		t.Skip("Node is too old: 20.19 or 22.12 is required")
 	}
 	if out, err := exec.CommandContext(t.Context(), node, "test.mjs").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("node test.mjs: %v, want all tests to pass:\n%s", err, out)
 	}
 }

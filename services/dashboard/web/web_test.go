@@ -21,33 +21,38 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const always, again = "public, max-age=31536000, immutable", "no-cache"
-	for path, want := range map[string]struct{ media, kept string }{
-		"/":                      {"text/html; charset=utf-8", again},
-		"/assets/index-abc.js":   {"text/javascript; charset=utf-8", always},
-		"/assets/index-abc.css":  {"text/css; charset=utf-8", always},
-		"/assets/font-abc.woff2": {"font/woff2", always},
-		"/icon.svg":              {"image/svg+xml", again},
+	const immutable, revalidated = "public, max-age=31536000, immutable", "no-cache"
+	for path, want := range map[string]struct{ contentType, cacheControl string }{
+		"/":                      {"text/html; charset=utf-8", revalidated},
+		"/assets/index-abc.js":   {"text/javascript; charset=utf-8", immutable},
+		"/assets/index-abc.css":  {"text/css; charset=utf-8", immutable},
+		"/assets/font-abc.woff2": {"font/woff2", immutable},
+		"/icon.svg":              {"image/svg+xml", revalidated},
 	} {
 		w := httptest.NewRecorder()
 		p.Find(path).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
-		if h := w.Header(); w.Code != 200 || h.Get("Content-Type") != want.media || h.Get("Cache-Control") != want.kept || h.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: %d %v", path, w.Code, h)
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: status = %d, want 200", path, w.Code)
+		}
+		for name, value := range map[string]string{"Content-Type": want.contentType, "Cache-Control": want.cacheControl, "X-Content-Type-Options": "nosniff"} {
+			if got := w.Header().Get(name); got != value {
+				t.Errorf("%s: %s = %q, want %q", path, name, got, value)
+			}
 		}
 	}
 	for _, path := range []string{"/README.md", "/.gitignore", "/index.html", "/assets/", "/assets/../icon.svg", "/nothing"} {
 		if p.Find(path) != nil {
-			t.Errorf("%s is served", path)
+			t.Errorf("Find(%q) has a handler, want nil", path)
 		}
 	}
 	if !p.Built() {
-		t.Error("the page is there and not found")
+		t.Error("Built = false, want true")
 	}
 }
 
-// TestWithout: a binary that was built without Node says how to get the page, and
-// needs nothing for it that the policy of a page forbids.
-func TestWithout(t *testing.T) {
+// TestPlaceholder: a binary without the page serves an explanation of how to get it, without
+// scripts and styles, which the content security policy forbids.
+func TestPlaceholder(t *testing.T) {
 	p, err := newPage(fstest.MapFS{"README.md": {Data: []byte("not served")}})
 	if err != nil {
 		t.Fatal(err)
@@ -55,18 +60,29 @@ func TestWithout(t *testing.T) {
 	w := httptest.NewRecorder()
 	p.Find("/").ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
 	text := w.Body.String()
-	if p.Built() || w.Code != 200 || !strings.Contains(text, "make build") || !strings.Contains(text, "Node") || w.Header().Get("Cache-Control") != "no-store" {
-		t.Errorf("%d %v %s", w.Code, w.Header(), text)
+	if p.Built() {
+		t.Error("Built = true, want false")
 	}
-	if strings.Contains(text, "<script") || strings.Contains(text, "style") {
-		t.Error("it has a script or a style")
+	if w.Code != http.StatusOK {
+		t.Errorf("status = %d, want 200", w.Code)
+	}
+	if got := w.Header().Get("Cache-Control"); got != "no-store" {
+		t.Errorf("Cache-Control = %q, want no-store", got)
+	}
+	for part, want := range map[string]bool{"make build": true, "Node": true, "<script": false, "style": false} {
+		if got := strings.Contains(text, part); got != want {
+			t.Errorf("page has %q = %t, want %t: %s", part, got, want, text)
+		}
 	}
 }
 
-// TestBuilt: what is in this binary can be served, built or not.
-func TestBuilt(t *testing.T) {
+// TestEmbedded: this binary has a page or the placeholder.
+func TestEmbedded(t *testing.T) {
 	p, err := New()
-	if err != nil || p.Find("/") == nil {
+	if err != nil {
 		t.Fatal(err)
+	}
+	if p.Find("/") == nil {
+		t.Error("Find(/) = nil, want a handler")
 	}
 }

@@ -1,4 +1,4 @@
-// The list of alerts: a grid of which only the visible rows are in the document.
+// The list of alerts: a grid whose document has only the visible rows.
 
 import {
   defaultRangeExtractor,
