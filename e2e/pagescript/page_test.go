@@ -98,7 +98,7 @@ func TestScriptChangesNothing(t *testing.T) {
 		}
 	}
 	if !sent {
-		t.Error("nothing was sent")
+		t.Error("no request was sent to ingest, want some")
 	}
 }
 
@@ -203,7 +203,7 @@ func TestScriptUnderAPolicy(t *testing.T) {
 		}
 	}
 	if !chromium.Eval[bool](t, tab, `console.error("more"), alive`) {
-		t.Error("the page ended")
+		t.Error("the page does not run any more, want it alive")
 	}
 	tab.Close()
 	if all := w.storedNow(t, "logs", "mute"); len(all) != 0 {

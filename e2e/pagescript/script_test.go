@@ -104,7 +104,7 @@ func TestScriptReportsAPage(t *testing.T) {
 		}
 	}
 	if e := logged(logs, "cart c1"); e != nil && len(e.Log.Args) != 4 {
-		t.Errorf("the arguments are %v", e.Log.Args)
+		t.Errorf("args = %v, want 4 of them", e.Log.Args)
 	}
 
 	actions := map[string]int{}
@@ -119,11 +119,11 @@ func TestScriptReportsAPage(t *testing.T) {
 	v := loads[0].Vitals
 	switch {
 	case len(loads) != 1 || v.FCP == nil || v.LCP == nil || v.TTFB == nil || v.Load == nil || v.CLS == nil || *v.CLS == 0:
-		t.Errorf("vitals: %s", inJSON(loads))
+		t.Errorf("vitals = %s, want one load with FCP, LCP, TTFB, load time and a CLS above 0", inJSON(loads))
 	case loads[0].URL != s.LocalURL+"/cart?token=[REDACTED]":
-		t.Errorf("the load is of %s", loads[0].URL)
+		t.Errorf("URL of the load = %s, want %s", loads[0].URL, s.LocalURL+"/cart?token=[REDACTED]")
 	case v.Device != telemetry.DeviceDesktop: // a browser without a screen has a mouse
-		t.Errorf("it was loaded on a device of class %q", v.Device)
+		t.Errorf("device of the load = %q, want %q", v.Device, telemetry.DeviceDesktop)
 	}
 	if violations := w.storedNow(t, "security", "web"); len(violations) != 1 || violations[0].Security.Type != "csp" ||
 		violations[0].Security.BlockedURL != "http://127.0.0.1:9/pixel.png" {
@@ -193,7 +193,7 @@ func TestScriptReportsALoadOnce(t *testing.T) {
 	// A page from the cache has no load event to wait for.
 	chromium.Eval[bool](t, tab, `setTimeout(() => history.back()), true`)
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return chromium.Eval[string](t, tab, "location.pathname") == "/load" }) {
-		t.Fatal("it did not go back")
+		t.Fatal("timed out waiting for the page /load after history.back()")
 	}
 	restored := chromium.Eval[bool](t, tab, `new Promise(done => setTimeout(() => done(cached), 300))`)
 	tab.Close()
@@ -205,7 +205,7 @@ func TestScriptReportsALoadOnce(t *testing.T) {
 	}
 	if second, first := loads[0].Vitals, loads[1].Vitals; first.FCP == nil || first.Load == nil || second.CLS == nil ||
 		restored && (second.FCP != nil || second.LCP != nil || second.TTFB != nil || second.Load != nil) {
-		t.Errorf("restored: %t, %s", restored, inJSON(loads))
+		t.Errorf("restored: %t, loads %s, want FCP and load time of the first, CLS of the second, and no more of a restored one", restored, inJSON(loads))
 	}
 	t.Logf("restored from the browser's cache: %t", restored)
 }

@@ -39,7 +39,7 @@ func (w *witness) stored(t *testing.T, what, app string, ok func([]telemetry.Eve
 		events = w.storedNow(t, what, app)
 		return ok(events)
 	}) {
-		t.Fatalf("%s of %s: %s\n%s", what, app, inJSON(events), w.Bus.Log)
+		t.Fatalf("timed out waiting for %s of %s: got %s\n%s", what, app, inJSON(events), w.Bus.Log)
 	}
 	return events
 }
@@ -56,7 +56,7 @@ func (w *witness) storedNow(t *testing.T, what, app string) []telemetry.Event {
 	for _, entry := range entries {
 		var e telemetry.Event
 		if err := json.Unmarshal(entry, &e); err != nil {
-			t.Fatalf("%v: %s", err, entry)
+			t.Fatalf("decode an event: %v: %s", err, entry)
 		}
 		events = append(events, e)
 	}
@@ -78,7 +78,7 @@ func (w *witness) waitForCategories(t *testing.T, categories ...alert.Category) 
 		w.raised = append(w.raised, w.Observe(t, nil).Alerts...)
 		return len(missing()) == 0
 	}) {
-		t.Errorf("no alerts of %v among %s", missing(), inJSON(w.raised))
+		t.Errorf("alerts = %s, want also %v", inJSON(w.raised), missing())
 	}
 }
 

@@ -69,7 +69,7 @@ func alertmanagerBinary(t *testing.T) string {
 	// The folder differs each time. With -trimpath the build is found in the cache
 	// anyway.
 	if out, err := offline("build", "-trimpath", "-o", bin, "./cmd/alertmanager"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("build Alertmanager: %v\n%s", err, out)
 	}
 	return bin
 }
@@ -97,7 +97,7 @@ func startAlertmanager(t *testing.T, config string) string {
 	})
 	url := "http://" + addr
 	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return e2etest.Get(t, url+"/-/ready").Status == http.StatusOK }) {
-		t.Fatalf("alertmanager did not get ready:\n%s", log)
+		t.Fatalf("timed out waiting for Alertmanager:\n%s", log)
 	}
 	return url
 }
@@ -160,7 +160,7 @@ func lossy(t *testing.T, ingestURL string) (url string, taken func() int64) {
 func TestAlertmanager(t *testing.T) {
 	t.Parallel()
 	if page := e2etest.Page(t, "docs/senders/alertmanager.md"); !strings.Contains(page, alertmanagerYML) {
-		t.Errorf("docs/senders/alertmanager.md does not contain the configuration of this test:\n%s", alertmanagerYML)
+		t.Errorf("docs/senders/alertmanager.md lacks the configuration of this test, want it there:\n%s", alertmanagerYML)
 	}
 	const token = "a-token-of-ours"
 	b, err := harness.Up(t.Context(), e2etest.Binary(t), t.TempDir(), "--token="+token)
@@ -169,7 +169,7 @@ func TestAlertmanager(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if err := b.Stop(); err != nil {
-			t.Errorf("tocsin up: %v\n%s", err, b.Log)
+			t.Errorf("tocsin up ended with %v, want no error\n%s", err, b.Log)
 		}
 		e2etest.CheckLog(t, b.Log)
 	})
@@ -200,13 +200,13 @@ func TestAlertmanager(t *testing.T) {
 		t.Fatalf("got %+v, want Severity %v, App \"cart\" and Count of at most 1", output, alert.Warning)
 	}
 	if n := sys.NextNotification(t, 10*time.Second); n.Data.Category != "threshold" && n.Data.Category != "batch" {
-		t.Fatalf("%+v", n)
+		t.Fatalf("notification %+v, want category threshold or batch", n)
 	}
 
 	// It repeats them again and again. Then one of the two is resolved.
 	delivered := taken()
 	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return taken() >= delivered+3 }) {
-		t.Fatalf("it was delivered %d times", taken())
+		t.Fatalf("timed out waiting for repeats: %d deliveries, want %d", taken(), delivered+3)
 	}
 	raise(t, am, "["+checkout+`,"endsAt":"`+time.Now().UTC().Format(time.RFC3339Nano)+`"}]`)
 	a = sys.TakeAlerts(t, 1)[0]
@@ -215,9 +215,9 @@ func TestAlertmanager(t *testing.T) {
 	}
 	delivered = taken()
 	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return taken() >= delivered+3 }) {
-		t.Fatalf("it was delivered %d times", taken())
+		t.Fatalf("timed out waiting for repeats: %d deliveries, want %d", taken(), delivered+3)
 	}
 	if o := sys.Observe(t, nil); o.Block != "" {
-		t.Fatalf("delivered twice: %s", o.Block)
+		t.Fatalf("observe returned %s, want no alert a second time", o.Block)
 	}
 }

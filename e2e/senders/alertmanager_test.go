@@ -55,7 +55,7 @@ func (n notifier) send(t *testing.T, alerts ...*raised.Alert) (retry bool, err e
 func (n notifier) must(t *testing.T, alerts ...*raised.Alert) {
 	t.Helper()
 	if retry, err := n.send(t, alerts...); err != nil || retry {
-		t.Fatalf("retry %v: %v", retry, err)
+		t.Fatalf("send: retry %v, error %v, want neither", retry, err)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestAlertmanagerNotifier(t *testing.T) {
 	}
 	sys.WaitReceived(t, 12) // with those that only revise
 	if o := sys.Observe(t, nil); o.Block != "" {
-		t.Fatalf("delivered twice: %s", o.Block)
+		t.Fatalf("observe returned %s, want no alert a second time", o.Block)
 	}
 }
 
@@ -132,7 +132,7 @@ func TestAlertmanagerIsRefused(t *testing.T) {
 	}
 	retry, err := newNotifier(t, sys.Bus.IngestURL, 0).send(t, long)
 	if retry || err == nil || !strings.Contains(err.Error(), "413") {
-		t.Errorf("too large: retry %v, %v", retry, err)
+		t.Errorf("a message that is too large: retry %v, error %v, want no retry and 413", retry, err)
 	}
 	if err := sys.Bus.Stop(); err != nil {
 		t.Fatal(err)

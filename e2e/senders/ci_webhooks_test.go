@@ -119,7 +119,7 @@ func TestGitHubDocumented(t *testing.T) {
 		}
 	}
 	if taken < 10 || ignored < 100 {
-		t.Errorf("%d were taken, %d ignored", taken, ignored)
+		t.Errorf("%d results and %d ignored, want at least 10 and 100", taken, ignored)
 	}
 	var kept struct{ CI []ci.Result }
 	if err := json.Unmarshal([]byte(sys.Observe(t, map[string]any{"what": "ci"}).First), &kept); err != nil {
@@ -239,7 +239,7 @@ func TestGitLabDocumented(t *testing.T) {
 			t.Errorf("got %+v, want Detail that begins with \"pipeline #31 failed on merge request\" and URL \"http://192.168.64.1:3005/gitlab-org/gitlab-test/-/pipelines/31\"", titles)
 		}
 		if _, ok := titles["CI success: coordinated:tag / auto_deploy:start on main"]; !ok {
-			t.Errorf("%+v", titles)
+			t.Errorf("titles = %+v, want also CI success: coordinated:tag / auto_deploy:start on main", titles)
 		}
 	})
 	t.Run("with the token", func(t *testing.T) {

@@ -45,7 +45,7 @@ func stored(t *testing.T, sys *e2etest.System, what string) []telemetry.Event {
 	for _, entry := range slices.Backward(entries) {
 		var e telemetry.Event
 		if err := json.Unmarshal(entry, &e); err != nil {
-			t.Fatalf("%v: %s", err, entry)
+			t.Fatalf("decode an event: %v: %s", err, entry)
 		}
 		events = append(events, e)
 	}
@@ -92,7 +92,7 @@ func TestOpenTelemetryForGo(t *testing.T) {
 	}
 	for _, e := range requests {
 		if e.Session != "shop-1" || e.Network.DurationMS <= 0 || e.Time.IsZero() || !strings.HasPrefix(e.Network.URL, "http://127.0.0.1:") {
-			t.Errorf("%+v of %+v", e.Network, e)
+			t.Errorf("got %+v of %+v, want session shop-1, a duration, a time and a URL of 127.0.0.1", e.Network, e)
 		}
 	}
 	for _, e := range stored(t, sys, "logs") {
@@ -102,7 +102,7 @@ func TestOpenTelemetryForGo(t *testing.T) {
 				t.Errorf("got %+v, want Level %v, 1 entry in Args and e.Log.Args[0].(map[string]any)[\"left\"] 2.0", e.Log, telemetry.LevelWarn)
 			}
 		case strings.HasPrefix(e.Log.Message, "*errors.errorString") && !strings.Contains(e.Log.Stack, "otel_test.go"):
-			t.Errorf("%+v", e.Log)
+			t.Errorf("got %+v, want otel_test.go in Stack", e.Log)
 		}
 	}
 }
@@ -200,7 +200,7 @@ func TestOpenTelemetryForNode(t *testing.T) {
 			}
 			for _, e := range stored(t, sys, "logs") {
 				if e.Log.Level == telemetry.LevelError && !strings.Contains(e.Log.Stack, "shop.mjs") {
-					t.Errorf("%+v", e.Log)
+					t.Errorf("got %+v, want shop.mjs in Stack", e.Log)
 				}
 			}
 		})

@@ -41,7 +41,7 @@ func until(t *testing.T, sys *e2etest.System, what string, enough func([]telemet
 	var all []telemetry.Event
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool { all = stored(t, sys, what); return enough(all) }) {
 		delivered, err := json.Marshal(all)
-		t.Fatalf("%s: %s %v\n%s", what, delivered, err, sys.Bus.Log)
+		t.Fatalf("timed out waiting for %s: got %s, error %v\n%s", what, delivered, err, sys.Bus.Log)
 	}
 	return all
 }
@@ -101,7 +101,7 @@ func TestSentryForNode(t *testing.T) {
 		}
 	}
 	if !thrown {
-		t.Error("the exception is not among the logs")
+		t.Error("the logs lack the exception, want it there")
 	}
 }
 
@@ -115,7 +115,7 @@ func TestSentryForBrowsers(t *testing.T) {
 	build := exec.CommandContext(t.Context(), filepath.Join(dir, "node_modules", ".bin", "esbuild"), "page.mjs", "--bundle", "--format=iife", "--outfile="+bundle, "--log-level=error")
 	build.Dir = dir
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("bundle the page: %v\n%s", err, out)
 	}
 	script, err := os.ReadFile(bundle)
 	e2etest.NoError(t, err)
@@ -150,7 +150,7 @@ func TestSentryForBrowsers(t *testing.T) {
 			// A breadcrumb and a span are about the same request.
 			requests := slices.DeleteFunc(stored(t, sys, "network"), func(e telemetry.Event) bool { return e.Network.Status != http.StatusInternalServerError })
 			if len(requests) != 1 || requests[0].URL != s.LocalURL+"/cart?item=1" {
-				t.Errorf("%d failed requests, %+v", len(requests), requests)
+				t.Errorf("%d failed requests: %+v, want one, of %s", len(requests), requests, s.LocalURL+"/cart?item=1")
 			}
 			clicks := 0
 			for _, e := range stored(t, sys, "actions") {
@@ -192,7 +192,7 @@ func TestSentryForGo(t *testing.T) {
 	hub.CaptureMessage("restocked")
 	server.Close() // its transaction ends after its answer, and only then is it flushed
 	if !hub.Flush(10 * time.Second) {
-		t.Error("not all was sent")
+		t.Error("Flush timed out, want everything sent")
 	}
 
 	alerts := deliveredByKey(t, sys, 2)
@@ -204,7 +204,7 @@ func TestSentryForGo(t *testing.T) {
 	}
 	for _, e := range stored(t, sys, "logs") {
 		if e.Log.Level == telemetry.LevelError && (!strings.Contains(e.Log.Stack, "sentry_test.go:") || !strings.Contains(e.Log.Stack, "\nCaused by: ")) {
-			t.Errorf("stack\n%s", e.Log.Stack)
+			t.Errorf("got stack\n%s\nwant sentry_test.go: and Caused by: in it", e.Log.Stack)
 		}
 	}
 }
@@ -219,14 +219,14 @@ func TestSentryWithAToken(t *testing.T) {
 		e2etest.NoError(t, err)
 		client.CaptureException(errors.New("with the key "+key), nil, sentry.NewScope())
 		if !client.Flush(10 * time.Second) {
-			t.Errorf("%s: not all was sent", key)
+			t.Errorf("%s: Flush timed out, want everything sent", key)
 		}
 	}
 	if a := sys.TakeAlerts(t, 1); len(a) != 1 || !strings.Contains(a[0].Detail, "with the key s3cret") {
 		t.Errorf("got %+v, want 1 of them and \"with the key s3cret\" in Detail", a)
 	}
 	if all := stored(t, sys, "logs"); len(all) != 1 {
-		t.Errorf("%d events are stored", len(all))
+		t.Errorf("%d events are stored, want 1", len(all))
 	}
 }
 

@@ -45,7 +45,7 @@ func TestReadsBeyondLoopback(t *testing.T) {
 			t.Errorf("%s: %s, want %q in it and not %q", c.name, body, c.says, c.not)
 		}
 		if (w.Code == http.StatusUnauthorized) != (w.Header().Get("WWW-Authenticate") == "Bearer") {
-			t.Errorf("%s: WWW-Authenticate %q", c.name, w.Header().Get("WWW-Authenticate"))
+			t.Errorf("%s: status %d with WWW-Authenticate %q, want Bearer with 401 alone", c.name, w.Code, w.Header().Get("WWW-Authenticate"))
 		}
 	}
 }

@@ -36,7 +36,7 @@ func TestAlertmanager(t *testing.T) {
 	s := &fakeSink{}
 	w := postAlerts(testHandler(s), string(data))
 	if w.Code != 200 || w.Body.String() != `{"ok":true,"accepted":2}` || len(s.msgs) != 1 || s.msgs[0].Subject != bus.SubjectIntakeAlerts {
-		t.Fatalf("%d %s, %d messages", w.Code, w.Body, len(s.msgs))
+		t.Fatalf("got %d %s, %d messages, want 200, 2 accepted, 1 message on %s", w.Code, w.Body, len(s.msgs), bus.SubjectIntakeAlerts)
 	}
 	const want = `[{"source":"alertmanager","key":"4f6fdf9073726d07","episode":"2020-01-01T00:00:00Z","state":"resolved","severity":"error","level":"page",` +
 		`"app":"cart","name":"HighErrorRate","summary":"cart is failing",` +
@@ -91,10 +91,10 @@ func TestAlertmanagerAnswers(t *testing.T) {
 				t.Errorf("%d %s, want %d %s", w.Code, w.Body, tt.status, tt.says)
 			}
 			if (w.Code == 503) != (w.Header().Get("Retry-After") != "") {
-				t.Errorf("Retry-After %q", w.Header().Get("Retry-After"))
+				t.Errorf("status %d with Retry-After %q, want it with 503 alone", w.Code, w.Header().Get("Retry-After"))
 			}
 			if want := strings.Contains(tt.says, `"accepted":1`); want != (len(sink.msgs) == 1) {
-				t.Errorf("%d messages", len(sink.msgs))
+				t.Errorf("%d messages, want one: %t", len(sink.msgs), want)
 			}
 		})
 	}
@@ -115,17 +115,17 @@ func TestAlertsAreSplit(t *testing.T) {
 	for _, m := range s.msgs {
 		alerts, err := external.DecodeMessage(m.Data)
 		if err != nil || len(m.Data) > maxMessage || len(alerts) == 0 {
-			t.Fatalf("%d bytes: %v", len(m.Data), err)
+			t.Fatalf("a message of %d bytes with %d alerts: %v, want at most %d bytes, and some", len(m.Data), len(alerts), err, maxMessage)
 		}
 		for i := range alerts {
 			if alerts[i].Name != fmt.Sprintf("A%d", next) {
-				t.Fatalf("%s in place %d", alerts[i].Name, next)
+				t.Fatalf("alert %d is %s, want A%d", next, alerts[i].Name, next)
 			}
 			next++
 		}
 	}
 	if next != n || len(s.msgs) < 2 || len(s.msgs) > 4 {
-		t.Errorf("%d alerts in %d messages", next, len(s.msgs))
+		t.Errorf("%d alerts in %d messages, want %d in 2 to 4", next, len(s.msgs), n)
 	}
 }
 
@@ -151,14 +151,14 @@ func TestAlertsAreBounded(t *testing.T) {
 	cleanAlert(&a, fakeMasker{})
 	data, err := external.Append(nil, &a)
 	if err != nil || len(data) > 140<<10 {
-		t.Fatalf("%d bytes, %v", len(data), err)
+		t.Fatalf("%d bytes, error %v, want at most %d and none", len(data), err, 140<<10)
 	}
 	if err := a.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	texts := func(s *string, limit int) {
 		if n := utf8.RuneCountInString(*s); n != limit {
-			t.Errorf("%d characters, not %d", n, limit)
+			t.Errorf("%d characters, want %d", n, limit)
 		}
 	}
 	a.EachText(texts)
@@ -166,7 +166,7 @@ func TestAlertsAreBounded(t *testing.T) {
 	for i, name := range a.GroupBy {
 		value, ok := a.Labels[name]
 		if !ok {
-			t.Errorf("label %d is grouped by and not there", i)
+			t.Errorf("the alert is grouped by label %d, %q, and lacks it; want it among the labels", i, name)
 		}
 		texts(&name, external.MaxName)
 		texts(&value, external.MaxLabel)
@@ -187,11 +187,11 @@ func TestAlertsAreCleaned(t *testing.T) {
 	stored := string(s.msgs[0].Data)
 	for name, secret := range secrets {
 		if strings.Contains(stored, secret) {
-			t.Errorf("%s is stored: %s", name, stored)
+			t.Errorf("the %s is stored: got %s, want it masked", name, stored)
 		}
 	}
 	if strings.ContainsAny(stored, "\u200b\u202e\x1b") || strings.Contains(stored, `\u001b`) {
-		t.Errorf("hidden characters are stored: %s", stored)
+		t.Errorf("hidden characters are stored: got %q, want none", stored)
 	}
 	alerts, err := external.DecodeMessage(s.msgs[0].Data)
 	if err != nil {

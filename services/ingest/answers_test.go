@@ -80,7 +80,7 @@ func TestFieldsAreChecked(t *testing.T) {
 				t.Errorf("%.200s: index in %s, want %d", body, w.Body, index)
 			}
 			if len(s.msgs) != 0 {
-				t.Errorf("%.200s: something of it was taken", body)
+				t.Errorf("%.200s: %d messages are stored, want none", body, len(s.msgs))
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func TestUnknownFieldsAndLongTextsAreAccepted(t *testing.T) {
 		}
 		for token := range strings.SplitSeq(msgs[0].Subject, ".") {
 			if len(token) > 64 {
-				t.Errorf("subject %s", msgs[0].Subject)
+				t.Errorf("subject %s has a token of %d bytes, want at most 64", msgs[0].Subject, len(token))
 			}
 		}
 	}
@@ -135,6 +135,6 @@ func TestLargestBatch(t *testing.T) {
 		total += len(events)
 	}
 	if total != n || n < 28_000 {
-		t.Errorf("%d of %d events", total, n)
+		t.Errorf("%d of %d events are stored, want all, and at least 28,000", total, n)
 	}
 }

@@ -43,11 +43,11 @@ func TestBrowserReports(t *testing.T) {
 			}
 			events := storedEvents(t, s)
 			if c.app == "" != (len(events) == 0) || c.app != "" && (events[0].App != c.app || events[0].Time.IsZero()) {
-				t.Errorf("stored %+v", events)
+				t.Errorf("stored %+v, want events with a time of app %q, or none without an app", events, c.app)
 			}
 			for _, m := range s.msgs {
 				if strings.Contains(string(m.Data), "hunter2") {
-					t.Errorf("not masked: %s", m.Data)
+					t.Errorf("stored %s, want the password masked", m.Data)
 				}
 			}
 		})
@@ -55,6 +55,6 @@ func TestBrowserReports(t *testing.T) {
 	w := answerOf(testHandler(&fakeSink{}), ask("OPTIONS", pathReports, nil, "Origin", local,
 		"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type"))
 	if w.Code != http.StatusNoContent || w.Header().Get("Access-Control-Allow-Origin") != local {
-		t.Errorf("a browser asks before it reports: %d %v", w.Code, w.Header())
+		t.Errorf("preflight: got %d %v, want 204 and Access-Control-Allow-Origin %s", w.Code, w.Header(), local)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/shared/redact"
@@ -61,7 +62,7 @@ func TestSharedAppIsMaskedOnce(t *testing.T) {
 	m := &countingMasker{}
 	cleanEvents(batch, m, arrival)
 	if m.apps != 1 || batch[9].App != "web" || batch[9].Session != "9" || batch[9].URL != "/9" {
-		t.Errorf("%d times, %+v", m.apps, batch[9])
+		t.Errorf("the app was masked %d times, the last event is %+v; want once, and app web, session 9, URL /9", m.apps, batch[9])
 	}
 }
 
@@ -69,39 +70,39 @@ func TestArgumentsAreCleanAndBounded(t *testing.T) {
 	got := stripArgs([]any{"a\u200bb", 1.5, true, nil, map[string]any{"k\u202e": []any{"x\x1b"}}})
 	want := []any{"ab", 1.5, true, nil, map[string]any{"k": []any{"x\u241b"}}}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v", got)
+		t.Errorf("stripArgs (-want +got):\n%s", cmp.Diff(want, got))
 	}
 	many := make([]any, 10*maxValues)
 	if got := cutArgs(many); len(got) != maxValues+1 || got[maxValues] != ellipsis {
-		t.Errorf("%d values, the last is %v", len(got), got[len(got)-1])
+		t.Errorf("%d values, the last is %v, want %d and %s", len(got), got[len(got)-1], maxValues+1, ellipsis)
 	}
 	long := cutArgs([]any{strings.Repeat("x", 2*maxArgs), "next"})
 	if n := len(long[0].(string)); n > maxArgs+len(ellipsis) || long[1] != ellipsis {
-		t.Errorf("%d characters, then %v", n, long[1])
+		t.Errorf("%d bytes, then %v, want at most %d and %s", n, long[1], maxArgs+len(ellipsis), ellipsis)
 	}
 	var deep any = "bottom"
 	for range 10_000 {
 		deep = map[string]any{"\u200bdown": []any{deep}}
 	}
 	if text := fmt.Sprint(cutArgs(stripArgs([]any{deep}))); strings.Contains(text, "bottom") || !strings.Contains(text, ellipsis) {
-		t.Errorf("%.300s", text)
+		t.Errorf("got %.300s, want %s and not the bottom", text, ellipsis)
 	}
 }
 
 func TestHeadersAreCleanAndBounded(t *testing.T) {
 	got := cutHeaders(stripHeaders(map[string]string{"X-\u200bA": "v\x00"}))
 	if !reflect.DeepEqual(got, map[string]string{"X-A": "v\u2400"}) {
-		t.Errorf("got %v", got)
+		t.Errorf("got %v, want X-A: v\u2400", got)
 	}
 	many := map[string]string{}
 	for i := range 1000 {
 		many[fmt.Sprintf("h%04d", i)] = "v"
 	}
 	if got := cutHeaders(many); len(got) != maxHeaders || got["h0000"] != "v" {
-		t.Errorf("%d headers", len(got))
+		t.Errorf("%d headers, h0000 is %q, want %d, and \"v\"", len(got), got["h0000"], maxHeaders)
 	}
 	large := map[string]string{"a": strings.Repeat("x", 2*maxHeader), "b": "short"}
 	if got := cutHeaders(large); len([]rune(got["a"])) != maxHeader || got["b"] != "short" {
-		t.Errorf("a has %d characters, b is %q", len([]rune(got["a"])), got["b"])
+		t.Errorf("a has %d characters, b is %q, want %d and \"short\"", len([]rune(got["a"])), got["b"], maxHeader)
 	}
 }

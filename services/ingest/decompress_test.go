@@ -87,7 +87,7 @@ func TestDecompress(t *testing.T) {
 				t.Errorf("%s, %s: got %d %s, want %d with %q", encoding, c.name, w.Code, w.Body, c.status, c.says)
 			}
 			if h.inFlight.used.Load() != 0 || h.inFlight.requests.Load() != 0 {
-				t.Errorf("%s, %s: %d bytes and %d requests are still under way", encoding, c.name, h.inFlight.used.Load(), h.inFlight.requests.Load())
+				t.Errorf("%s, %s: %d bytes and %d requests are still in flight, want 0", encoding, c.name, h.inFlight.used.Load(), h.inFlight.requests.Load())
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func TestDecompressedBytesAreInFlight(t *testing.T) {
 	text := bytes.Repeat([]byte("info\n"), 100_000)
 	s.during = func() {
 		if used := h.inFlight.used.Load(); used < int64(len(text)) {
-			t.Errorf("%d bytes are under way", used)
+			t.Errorf("%d bytes are in flight, want at least %d", used, len(text))
 		}
 	}
 	w := httptest.NewRecorder()
@@ -124,7 +124,7 @@ func FuzzDecompress(f *testing.F) {
 			t.Errorf("%d bytes, want at most %d", len(b.data), most)
 		}
 		if used := h.inFlight.used.Load(); used != b.reserved {
-			t.Errorf("%d bytes are under way, %d were reserved", used, b.reserved)
+			t.Errorf("%d bytes are in flight, want the %d that are reserved", used, b.reserved)
 		}
 	})
 }

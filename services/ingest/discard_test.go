@@ -59,11 +59,11 @@ func TestClientOfLargeBodyReadsRefusal(t *testing.T) {
 				_, err = fmt.Fprintf(conn, "Content-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
 			}
 			if err != nil {
-				t.Fatalf("sending: %v", err)
+				t.Fatalf("send the request: %v", err)
 			}
 			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {
-				t.Fatalf("reading the answer: %v", err)
+				t.Fatalf("read the answer: %v", err)
 			}
 			defer resp.Body.Close()
 			body, err := io.ReadAll(resp.Body)
@@ -97,13 +97,13 @@ func TestEndlessRefusedBody(t *testing.T) {
 	r := ask("POST", "/v1/events", read, "Content-Type", "image/png")
 	r.ContentLength = -1
 	if w := answerOf(testHandler(&fakeSink{}), r); w.Code != 415 || read.bytes > 2*discardLimit {
-		t.Errorf("a body without an end: got %d after %d bytes", w.Code, read.bytes)
+		t.Errorf("a body without an end: got %d after %d bytes, want 415 after at most %d", w.Code, read.bytes, 2*discardLimit)
 	}
 	read = &counted{}
 	r = ask("POST", "/v1/events", read, "Content-Type", "image/png", "Expect", "100-continue")
 	r.ContentLength = 5 << 20
 	if w := answerOf(testHandler(&fakeSink{}), r); w.Code != 415 || read.bytes != 0 {
-		t.Errorf("a sender that waits for leave: got %d after %d bytes", w.Code, read.bytes)
+		t.Errorf("a sender that waits for 100 Continue: got %d after %d bytes, want 415 after 0", w.Code, read.bytes)
 	}
 }
 

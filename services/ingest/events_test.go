@@ -75,7 +75,7 @@ func TestLargeBatchIsSplit(t *testing.T) {
 	next := 0
 	for _, m := range post(t, "/v1/events", "["+strings.Join(events, ",")+"]") {
 		if len(m.Data) > maxMessage {
-			t.Errorf("a message of %d bytes", len(m.Data))
+			t.Errorf("a message of %d bytes, want at most %d", len(m.Data), maxMessage)
 		}
 		got, err := telemetry.DecodeMessage(m.Data)
 		if err != nil {
@@ -83,13 +83,13 @@ func TestLargeBatchIsSplit(t *testing.T) {
 		}
 		for _, e := range got {
 			if !strings.HasPrefix(e.Log.Message, fmt.Sprint(next, " ")) {
-				t.Fatalf("event %d is %.10s", next, e.Log.Message)
+				t.Fatalf("event %d is %.10s, want the events in order", next, e.Log.Message)
 			}
 			next++
 		}
 	}
 	if next != len(events) {
-		t.Errorf("%d events", next)
+		t.Errorf("%d events, want %d", next, len(events))
 	}
 }
 
@@ -108,7 +108,7 @@ func TestLargestEventFits(t *testing.T) {
 		} {
 			for _, m := range post(t, "/v1/events", event) {
 				if len(m.Data) > maxMessage || !json.Valid(m.Data) {
-					t.Errorf("%q: a message of %d bytes, valid = %t", char, len(m.Data), json.Valid(m.Data))
+					t.Errorf("%q: a message of %d bytes, valid JSON: %t, want at most %d, and true", char, len(m.Data), json.Valid(m.Data), maxMessage)
 				}
 			}
 		}
@@ -116,7 +116,7 @@ func TestLargestEventFits(t *testing.T) {
 		for _, m := range post(t, "/ci-result", `{"status":"failure","failures":[`+failures+`]}`) {
 			var r ci.Result
 			if err := json.Unmarshal(m.Data, &r); err != nil || len(m.Data) > ci.MaxEncoded || len(r.Failures) == 0 {
-				t.Errorf("%q: a message of %d bytes with %d failures: %v", char, len(m.Data), len(r.Failures), err)
+				t.Errorf("%q: a message of %d bytes with %d failures, error %v, want at most %d with some", char, len(m.Data), len(r.Failures), err, ci.MaxEncoded)
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func TestTimesThatCannotBeWritten(t *testing.T) {
 	for _, at := range []string{"0000-01-01T00:00:00+10:00", "9999-12-31T23:59:59-10:00"} {
 		m := post(t, "/v1/events", `{"kind":"log","time":"`+at+`","log":{"level":"info","message":"x"}}`)
 		if !strings.Contains(string(m[0].Data), `"time":"2026-01-28T14:30:00.123Z"`) {
-			t.Errorf("%s became %s", at, m[0].Data)
+			t.Errorf("time %s is stored in %s, want the time of arrival", at, m[0].Data)
 		}
 	}
 }
@@ -174,17 +174,17 @@ func TestSplittingKeepsEveryEventInOrder(t *testing.T) {
 				var n int
 				fmt.Sscan(e.Action.Target, &n)
 				if before, ok := last[e.App]; ok && n < before {
-					t.Errorf("app %s: %d after %d", e.App, n, before)
+					t.Errorf("app %s: event %d comes after %d, want the order of the batch", e.App, n, before)
 				}
 				if m.Subject != bus.TelemetrySubject(e.App, e.Kind) || apps[n] != e.App {
-					t.Errorf("event %d of %s is in %s", n, e.App, m.Subject)
+					t.Errorf("event %d of app %s is on %s, want app %s on %s", n, e.App, m.Subject, apps[n], bus.TelemetrySubject(e.App, e.Kind))
 				}
 				last[e.App] = n
 				total++
 			}
 		}
 		if total != len(events) {
-			t.Errorf("%d of %d events", total, len(events))
+			t.Errorf("%d events are stored, want %d", total, len(events))
 		}
 	})
 }
@@ -195,7 +195,7 @@ func TestManyFailures(t *testing.T) {
 	for _, m := range post(t, pathCIResult, body) {
 		r, err := ci.Decode(m.Data)
 		if err != nil || len(m.Data) > ci.MaxEncoded || len(r.Failures) < 10_000 || !strings.HasSuffix(r.Summary, " of 300001 failures are left out") {
-			t.Errorf("%d bytes with %d failures: %v", len(m.Data), len(r.Failures), err)
+			t.Errorf("%d bytes with %d failures, error %v, summary ends in %q; want at most %d with 10,000 or more, and the number left out", len(m.Data), len(r.Failures), err, r.Summary[max(0, len(r.Summary)-40):], ci.MaxEncoded)
 		}
 	}
 }

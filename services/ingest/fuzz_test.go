@@ -44,18 +44,18 @@ func FuzzBody(f *testing.F) {
 		n := 0
 		for _, m := range s.msgs {
 			if len(m.Data) > ci.MaxEncoded {
-				t.Errorf("a message of %d bytes", len(m.Data))
+				t.Errorf("a message of %d bytes, want at most %d", len(m.Data), ci.MaxEncoded)
 			}
 			if events {
 				got, err := telemetry.DecodeMessage(m.Data)
 				if err != nil {
-					t.Errorf("message %s cannot be decoded: %v", m.Data, err)
+					t.Errorf("decode message %s: %v, want no error", m.Data, err)
 				}
 				n += len(got)
 			}
 		}
 		if n != answer.Accepted || h.inFlight.used.Load() != 0 {
-			t.Errorf("%d events stored, %d accepted, %d bytes under way", n, answer.Accepted, h.inFlight.used.Load())
+			t.Errorf("%d events stored, %d bytes in flight, want %d and 0", n, h.inFlight.used.Load(), answer.Accepted)
 		}
 	})
 }

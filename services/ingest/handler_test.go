@@ -277,13 +277,13 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: status %d, want %d: %s", c.name, w.Code, c.status, w.Body)
 		}
 		if stored := len(c.sink.msgs) > 0; stored != (accepted == 1) || stored && w.Code != 200 {
-			t.Errorf("%s: %d messages stored, %d times reported, status %d", c.name, len(c.sink.msgs), accepted, w.Code)
+			t.Errorf("%s: %d messages stored, Accepted called %d times, status %d; want 200 and one call with messages alone", c.name, len(c.sink.msgs), accepted, w.Code)
 		}
 		if result := len(c.sink.msgs) > 0 && c.path == "/ci-result"; result != (c.sink.shown == 1) {
-			t.Errorf("%s: shown %d times", c.name, c.sink.shown)
+			t.Errorf("%s: shown %d times, want once: %t", c.name, c.sink.shown, result)
 		}
 		if h.inFlight.used.Load() != 0 || h.inFlight.requests.Load() != c.crowd {
-			t.Errorf("%s: %d bytes and %d requests are still under way", c.name, h.inFlight.used.Load(), h.inFlight.requests.Load())
+			t.Errorf("%s: %d bytes and %d requests are still in flight, want 0 and %d", c.name, h.inFlight.used.Load(), h.inFlight.requests.Load(), c.crowd)
 		}
 		fmt.Fprintf(&golden, "=== %s\n%s %s\n%s\n", c.name, c.method, c.path, httpservetest.Render(w.Result()))
 	}
@@ -302,7 +302,7 @@ func TestResultNotInView(t *testing.T) {
 			t.Errorf("got %d %v %s, want %d, Retry-After 1 and the error", w.Code, w.Header(), w.Body, want)
 		}
 		if len(s.msgs) != 1 || s.msgs[0].Subject != bus.SubjectIntakeCI {
-			t.Errorf("%d messages are stored", len(s.msgs))
+			t.Errorf("%d messages are stored, want 1 on %s", len(s.msgs), bus.SubjectIntakeCI)
 		}
 	}
 }
@@ -327,7 +327,7 @@ func compare(t *testing.T, file string, got []byte) {
 			t.Fatalf("%s differs in line %d:\ngot  %s\nwant %s", file, i+1, g[i], w[i])
 		}
 	}
-	t.Fatalf("%s has %d lines, not %d", file, len(w), len(g))
+	t.Fatalf("got %d lines, want the %d of %s", len(g), len(w), file)
 }
 
 func TestMetricsPage(t *testing.T) {
@@ -363,6 +363,6 @@ func TestInFlightIsShared(t *testing.T) {
 	outer := httptest.NewRecorder()
 	h.ServeHTTP(outer, ask("POST", "/v1/events", strings.NewReader(logEvent), "Content-Type", "application/json"))
 	if outer.Code != 200 || inner.Code != 429 || inner.Header().Get("Retry-After") != "1" {
-		t.Errorf("outer %d, inner %d %v", outer.Code, inner.Code, inner.Header())
+		t.Errorf("outer status %d, inner %d %v, want 200, 429 and Retry-After 1", outer.Code, inner.Code, inner.Header())
 	}
 }

@@ -83,10 +83,10 @@ func TestHostileBodies(t *testing.T) {
 			w := answerOf(h, ask(http.MethodPost, c.path, bytes.NewReader(data), header...))
 			runtime.ReadMemStats(&after)
 			if w.Code != c.status {
-				t.Errorf("%d %.300s", w.Code, w.Body)
+				t.Errorf("got %d %.300s, want %d", w.Code, w.Body, c.status)
 			}
 			if took := after.TotalAlloc - before.TotalAlloc; took > most {
-				t.Errorf("%d bytes, packed, made it allocate %d MB", len(data), took>>20)
+				t.Errorf("%d bytes, packed: %d MB allocated, want at most %d", len(data), took>>20, most>>20)
 			}
 		})
 	}

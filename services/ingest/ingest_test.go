@@ -44,7 +44,7 @@ func start(t *testing.T, cfg Config) (url string, stop func()) {
 	stop = func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("ingest ended with %v", err)
+			t.Errorf("Run returned %v, want no error", err)
 		}
 		done <- nil
 		http.DefaultClient.CloseIdleConnections()
@@ -97,7 +97,7 @@ func stored(t *testing.T, dir statedir.Dir, role bus.Role, stream string, enough
 		return nil
 	})
 	if err != nil || !enough(msgs) {
-		t.Fatalf("%d messages in %s: %v", len(msgs), stream, err)
+		t.Fatalf("%d messages in %s, error %v, want enough of them", len(msgs), stream, err)
 	}
 	return msgs
 }
@@ -118,7 +118,7 @@ func TestAcceptedIsOnTheBus(t *testing.T) {
 		}
 	}
 	if accepted.Load() != 3 {
-		t.Errorf("Accepted was called %d times", accepted.Load())
+		t.Errorf("Accepted was called %d times, want 3", accepted.Load())
 	}
 
 	log := stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(m []bus.Message) bool { return len(m) == 3 })
@@ -146,7 +146,7 @@ func TestBatchWithOneAppPerEvent(t *testing.T) {
 	}
 	want := fmt.Sprintf(`{"ok":true,"accepted":%d}`, most)
 	if status, _, body := send(t, "POST", url+"/v1/events", strings.Join(events, "\n")); status != 400 {
-		t.Errorf("lines as application/json: %d %s", status, body)
+		t.Errorf("lines as application/json: got %d %s, want 400", status, body)
 	}
 	if status, _, body := send(t, "POST", url+"/v1/events", "["+strings.Join(events, ",")+"]"); status != 200 || body != want {
 		t.Errorf("got %d %s, want 200 %s", status, body, want)
@@ -161,7 +161,7 @@ func TestBusUnreachableAndRestored(t *testing.T) {
 		t.Errorf("ready without a bus: got %d %s, want 503", status, body)
 	}
 	if status, _, _ := send(t, "GET", url+"/healthz", ""); status != 200 {
-		t.Errorf("not alive: %d", status)
+		t.Errorf("/healthz without a bus: got %d, want 200", status)
 	}
 	b.Start()
 	written := func() bool { status, _, _ := send(t, "POST", url+"/v1/events", logEvent); return status == 200 }
@@ -252,7 +252,7 @@ func TestExternalBusIsProvisioned(t *testing.T) {
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(10 * time.Second) {
-		t.Fatal("no server")
+		t.Fatal("the NATS server is not ready after 10 s")
 	}
 	url, _ := start(t, Config{Bus: bus.Config{URL: ns.ClientURL()}, Provision: true})
 	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
@@ -294,7 +294,7 @@ func TestShutdownFinishesRequests(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		t.Errorf("status %d", resp.StatusCode)
+		t.Errorf("got %d, want 200", resp.StatusCode)
 	}
 	<-stopped
 }
@@ -323,6 +323,6 @@ func TestListenErrors(t *testing.T) {
 	}
 	blank := Config{Addr: "0.0.0.0:0", Token: " \t", Masker: fakeMasker{}, Logger: quiet(), Bus: bus.Config{Dir: statedir.At(t.TempDir())}}
 	if err := Run(t.Context(), blank); !errors.Is(err, service.ErrUsage) {
-		t.Errorf("a token of white space: %v", err)
+		t.Errorf("a token of white space: got %v, want ErrUsage", err)
 	}
 }

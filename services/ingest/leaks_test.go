@@ -328,7 +328,7 @@ func TestNothingLeaks(t *testing.T) {
 			stored := stores(t, h, s, p)
 			for _, secret := range secrets {
 				if holds(t, stored, secret) {
-					t.Errorf("%s leaks as %s: %s", name, place, stored)
+					t.Errorf("%s leaks as %s: got %s, want it masked", name, place, stored)
 					break
 				}
 			}
@@ -359,7 +359,7 @@ func TestNothingLeaksOfArguments(t *testing.T) {
 			stored := stores(t, h, s, p)
 			for _, secret := range append([]string{password, token[16:28], token[:14], token[30:]}, keyLines...) {
 				if holds(t, stored, secret) {
-					t.Errorf("%s leaks as arguments of %s: %s", args, place, stored)
+					t.Errorf("%s leaks as arguments of %s: got %s, want it masked", args, place, stored)
 					break
 				}
 			}
@@ -383,7 +383,7 @@ func TestHeaderArraysAreTaken(t *testing.T) {
 			}
 		}
 		if holds(t, stored, password) {
-			t.Errorf("%s: stored %s", headers, stored)
+			t.Errorf("%s: stored %s, want the password masked", headers, stored)
 		}
 	}
 }
@@ -395,7 +395,7 @@ func TestNoHiddenCharacterIsStored(t *testing.T) {
 	for place, p := range places(t, "a"+hidden+"b") {
 		stored := stores(t, h, s, p)
 		if i := strings.IndexAny(stored, hidden); i >= 0 {
-			t.Errorf("%s: a hidden character stands at %d of %q", place, i, stored)
+			t.Errorf("%s: a hidden character is at %d of %q, want none", place, i, stored)
 		}
 	}
 }
@@ -421,7 +421,7 @@ func TestCleanLinesStay(t *testing.T) {
 		} {
 			stored := stores(t, h, s, p)
 			if !strings.Contains(canonical(t, stored), canonical(t, quotedJSON(t, line))) {
-				t.Errorf("%s: %q is stored as %s", place, line, stored)
+				t.Errorf("%s: got %s, want %q unchanged", place, stored, line)
 			}
 		}
 	}
@@ -435,7 +435,7 @@ func TestCleanLinesStay(t *testing.T) {
 		all = all[len(part):]
 		p := planted{pathEvents, typeJSON, `{"kind":"log","log":{"level":"info","message":` + quotedJSON(t, part) + `}}`, nil}
 		if stored := stores(t, h, s, p); !strings.Contains(canonical(t, stored), canonical(t, quotedJSON(t, part))) {
-			t.Errorf("several lines: %q is stored as %s", part, stored)
+			t.Errorf("several lines: got %s, want %q unchanged", stored, part)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func serveShort(t *testing.T, h http.Handler) (addr string) {
 	t.Helper()
 	s := httpserve.NewServer(h, quiet())
 	if s.ReadHeaderTimeout != 5*time.Second || s.ReadTimeout != 10*time.Second {
-		t.Errorf("%s for the header and %s for the whole", s.ReadHeaderTimeout, s.ReadTimeout)
+		t.Errorf("%s for the header and %s for the whole request, want 5s and 10s", s.ReadHeaderTimeout, s.ReadTimeout)
 	}
 	s.ReadHeaderTimeout, s.ReadTimeout = 50*time.Millisecond, 150*time.Millisecond
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,15 +84,15 @@ func TestSlowRequestsAreDropped(t *testing.T) {
 			answer, err := bufio.NewReader(conn).ReadString('\n')
 			var timeout net.Error
 			if errors.As(err, &timeout) && timeout.Timeout() {
-				t.Error("it was not dropped")
+				t.Error("the connection is still open, want it closed")
 			}
 			if !strings.HasPrefix(answer, c.want) || c.want == "" && answer != "" {
-				t.Errorf("answered %q", answer)
+				t.Errorf("answer %q, want %q", answer, c.want)
 			}
 			close(stop)
 			<-stopped
 			if len(s.msgs) != 0 {
-				t.Error("something was stored")
+				t.Errorf("%d messages are stored, want none", len(s.msgs))
 			}
 		})
 	}
@@ -145,7 +145,7 @@ func TestIngestReportsItsMemory(t *testing.T) {
 		t.Errorf("got %d %v %s, want 429 with Retry-After 1", status, header, body)
 	}
 	if !metric("tocsin_ingest_shed_total 1") || !metric(`tocsin_ingest_requests_total{code="429",path="/v1/events"} 1`) {
-		t.Error("what was shed is not counted")
+		t.Errorf("the refused request is not counted, want 1 in tocsin_ingest_shed_total and in tocsin_ingest_requests_total with code 429")
 	}
 	for _, conn := range conns {
 		conn.Close()
@@ -172,7 +172,7 @@ func TestIngestReportsItsMemory(t *testing.T) {
 		return len(s) > 1 && s[len(s)-1] < 0.75
 	})
 	if shares := used(log); slices.Max(shares) < 0.9 || len(shares) > maxPending {
-		t.Errorf("reported shares = %v", shares)
+		t.Errorf("reported shares = %v, want one of 0.9 or more, and at most %d", shares, maxPending)
 	}
 }
 

@@ -23,7 +23,7 @@ func listening(t *testing.T, cfg Config) Listening {
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
-			t.Errorf("ingest ended with %v", err)
+			t.Errorf("Run returned %v, want no error", err)
 		}
 	})
 	select {
@@ -60,13 +60,13 @@ func TestOTLPPort(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := resp.Body.Close(); err != nil || resp.StatusCode != http.StatusForbidden {
-			t.Errorf("%s as another host: %d %v", path, resp.StatusCode, err)
+			t.Errorf("%s with another Host: got %d, error %v, want 403", path, resp.StatusCode, err)
 		}
 	}
 	for _, path := range []string{pathOTLPLogs, pathOTLPTraces, pathOTLPMetrics} {
 		for _, base := range []string{at.OTLP, at.Ingest} {
 			if status, _, body := send(t, "POST", base+path, "{}"); status != 200 {
-				t.Errorf("%s%s: %d %s", base, path, status, body)
+				t.Errorf("%s%s: got %d %s, want 200", base, path, status, body)
 			}
 		}
 	}

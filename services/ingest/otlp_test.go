@@ -123,7 +123,7 @@ func TestOTLP(t *testing.T) {
 				events += len(in)
 			}
 			if events != c.stored {
-				t.Errorf("%d events are stored", events)
+				t.Errorf("%d events are stored, want %d", events, c.stored)
 			}
 		})
 	}

@@ -25,14 +25,14 @@ type fakeResults struct {
 	last   uint64 // sequence
 	// left is how many deletions succeed; below 0 means all.
 	left  int
-	looks int
+	reads int
 	err   error
 	// during is called amid a look.
 	during func()
 }
 
 func (f *fakeResults) Read(ctx context.Context, _ string, _ uint64, limit int) ([]bus.Message, error) {
-	f.looks++
+	f.reads++
 	if f.during != nil {
 		f.during()
 	}
@@ -145,13 +145,13 @@ func TestPrunePausesAfterFailure(t *testing.T) {
 		v.prune(t.Context(), f)
 		time.Sleep(prunePause - time.Nanosecond) // the bubble's clock
 		v.prune(t.Context(), f)
-		if f.looks != 1 || len(f.stored) != 2 {
-			t.Errorf("%d looks, %d stored", f.looks, len(f.stored))
+		if f.reads != 1 || len(f.stored) != 2 {
+			t.Errorf("within the pause: %d reads, %d stored, want 1 and 2", f.reads, len(f.stored))
 		}
 		time.Sleep(time.Nanosecond)
 		v.prune(t.Context(), f)
-		if f.looks != 2 || len(f.stored) != 1 {
-			t.Errorf("%d looks, %d stored", f.looks, len(f.stored))
+		if f.reads != 2 || len(f.stored) != 1 {
+			t.Errorf("after the pause: %d reads, %d stored, want 2 and 1", f.reads, len(f.stored))
 		}
 	})
 }
@@ -176,8 +176,8 @@ func TestOneResultAtATime(t *testing.T) {
 			})
 		}
 		writing.Wait()
-		if got := names(t, f.stored, false); got != "a:error b:error" || most != 3 || f.looks != 20 {
-			t.Errorf("%s are stored, %d at most, %d looks", got, most, f.looks)
+		if got := names(t, f.stored, false); got != "a:error b:error" || most != 3 || f.reads != 20 {
+			t.Errorf("stored %s, at most %d at once, %d reads; want a:error b:error, 3 and 20", got, most, f.reads)
 		}
 	})
 }
@@ -190,21 +190,21 @@ func TestWriteTimeout(t *testing.T) {
 		var first sync.WaitGroup
 		first.Go(func() {
 			err := v.put(t.Context(), f, func(context.Context) error { close(hanging); <-release; return bus.ErrUnacknowledged })
-			if !errors.Is(err, bus.ErrUnacknowledged) || f.looks != 0 {
-				t.Errorf("%v, %d looks", err, f.looks)
+			if !errors.Is(err, bus.ErrUnacknowledged) || f.reads != 0 {
+				t.Errorf("error %v after %d reads, want ErrUnacknowledged after 0", err, f.reads)
 			}
 		})
 		<-hanging
 		began := time.Now()
 		err := v.put(t.Context(), f, func(context.Context) error { t.Error("two at once"); return nil })
 		if took := time.Since(began); !errors.Is(err, errResultsBusy) || took != writeTimeout {
-			t.Errorf("%v after %s", err, took)
+			t.Errorf("error %v after %s, want errResultsBusy after %s", err, took, writeTimeout)
 		}
 		close(release)
 		first.Wait()
 		f.write("a:error")
-		if err := v.put(t.Context(), f, func(context.Context) error { return nil }); err != nil || f.looks != 1 {
-			t.Errorf("%v, %d looks", err, f.looks)
+		if err := v.put(t.Context(), f, func(context.Context) error { return nil }); err != nil || f.reads != 1 {
+			t.Errorf("error %v after %d reads, want none after 1", err, f.reads)
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestSenderGone(t *testing.T) {
 	cancel()
 	err := v.put(ctx, f, func(ctx context.Context) error { f.write("a:failure"); return ctx.Err() })
 	if err != nil || len(f.stored) != 1 {
-		t.Errorf("%v, %d are stored", err, len(f.stored))
+		t.Errorf("error %v, %d stored, want none and 1", err, len(f.stored))
 	}
 }
 
@@ -335,7 +335,7 @@ func TestConcurrentUpdatesKeepOtherResults(t *testing.T) {
 	}
 	log := stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(m []bus.Message) bool { return len(m) == 10+posts })
 	if last := log[len(log)-1]; last.Subject != bus.SubjectIntakeCI {
-		t.Errorf("the detector's log ends in %s", last.Subject)
+		t.Errorf("the detector's log ends with %s, want %s", last.Subject, bus.SubjectIntakeCI)
 	}
 }
 
@@ -364,12 +364,12 @@ func TestTwoIngestServicesAtOnce(t *testing.T) {
 					_, status, _ := strings.Cut(text, ":")
 					subject := bus.CIResultSubject(ci.SourceCustom, fmt.Sprint("c", round), "a", status)
 					if count[subject] != 1 {
-						t.Errorf("%s: %d times", subject, count[subject])
+						t.Errorf("%s is stored %d times, want once", subject, count[subject])
 					}
 				}
 			}
 			if n := len(inStream(t, bus.Config{Dir: dir})); n != ci.MaxResults {
-				t.Errorf("%d are stored", n)
+				t.Errorf("%d results are stored, want %d", n, ci.MaxResults)
 			}
 		})
 	}
@@ -394,7 +394,7 @@ func TestBusForbidsPruning(t *testing.T) {
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(10 * time.Second) {
-		t.Fatal("no server")
+		t.Fatal("the NATS server is not ready after 10 s")
 	}
 	url := ready(t, Config{Bus: bus.Config{URL: strings.Replace(ns.ClientURL(), "nats://", "nats://ingest:i@", 1)}, Provision: true})
 	lacksNothing(t, bus.Config{URL: ns.ClientURL()})
@@ -403,7 +403,7 @@ func TestBusForbidsPruning(t *testing.T) {
 		postResult(t, url, "abc", "a:failure")
 	}
 	if took := time.Since(began); took > prunePause/2 {
-		t.Errorf("the answers took %s", took)
+		t.Errorf("the answers took %s, want at most %s", took, prunePause/2)
 	}
 	msgs := inStream(t, bus.Config{URL: ns.ClientURL()})
 	if len(msgs) != 5 || names(t, msgs, true) != "a:failure" {

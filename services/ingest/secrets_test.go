@@ -63,14 +63,14 @@ func TestNoSecretOrHiddenCharacterOnTheBus(t *testing.T) {
 		raw := fmt.Sprint(m.Subject, m.Header, string(m.Data))
 		for name, secret := range secrets {
 			if strings.Contains(strings.ToLower(raw), strings.ToLower(secret)) {
-				t.Errorf("the %s stands in %s", name, raw)
+				t.Errorf("the %s is in %s, want it masked", name, raw)
 			}
 		}
 		if i := strings.IndexAny(raw, "\u200b\u202e\u202c\x1b"); i >= 0 {
-			t.Errorf("something hidden stands at %d of %s", i, raw)
+			t.Errorf("a hidden character is at %d of %q, want none", i, raw)
 		}
 		if !strings.Contains(raw, "REDACTED") {
-			t.Errorf("nothing was masked in %s", raw)
+			t.Errorf("got %s, want REDACTED in it", raw)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func TestNoSecretInSenderHeader(t *testing.T) {
 		}
 		for name, secret := range secrets {
 			if strings.Contains(strings.ToLower(got), strings.ToLower(secret[:min(len(secret), 16)])) {
-				t.Errorf("the %s stands in %q", name, got)
+				t.Errorf("the %s is in %q, want it masked", name, got)
 			}
 		}
 	}

@@ -19,7 +19,7 @@ func TestPressure(t *testing.T) {
 		{-200, pressureHard}, {-100, pressureHard}, {-1, pressureNormal}, {301, pressureHard}, {-900, pressureNormal},
 	} {
 		if step.change > 0 && !l.reserve(step.change) {
-			t.Fatalf("%d of %d, and %d don't fit", l.used.Load(), l.limit, step.change)
+			t.Fatalf("reserve(%d) at %d of %d: got false, want true", step.change, l.used.Load(), l.limit)
 		}
 		if step.change < 0 {
 			l.free(-step.change)
@@ -29,7 +29,7 @@ func TestPressure(t *testing.T) {
 		}
 	}
 	if l.reserve(1001) || l.used.Load() != 0 {
-		t.Error("more than the bound was taken")
+		t.Errorf("%d bytes are in flight after reserve(1001) of 1000, want a refusal and 0", l.used.Load())
 	}
 }
 
@@ -52,20 +52,20 @@ func TestPendingReportsAreBounded(t *testing.T) {
 		r.addCircuit(circuitChange{state: turns[i%2], reason: "the bus is unreachable"})
 	}
 	if got := story(r); got != "open" {
-		t.Errorf("while the bus is unreachable: %s", got)
+		t.Errorf("while the bus is unreachable: reports %q, want open", got)
 	}
 	r.addCircuit(circuitChange{state: gobreaker.StateHalfOpen})
 	r.addCircuit(circuitChange{state: gobreaker.StateClosed})
 	r.addCircuit(circuitChange{state: gobreaker.StateClosed})
 	if got := story(r); got != "open half_open closed" {
-		t.Errorf("after it came back: %s", got)
+		t.Errorf("after the bus is restored: reports %q, want open half_open closed", got)
 	}
 	for range 20 {
 		r.addPressure(pressureReading{pressureHard, 950})
 		r.addPressure(pressureReading{pressureNormal, 0})
 	}
 	if n := len(r.pending); n != maxPending || !strings.HasSuffix(story(r), "95% 0%") {
-		t.Errorf("%d reports: %s", n, story(r))
+		t.Errorf("%d reports: %s, want %d that end in 95%% 0%%", n, story(r), maxPending)
 	}
 	msgs, err := eventMessages(r.pending, ownApp)
 	if err != nil || len(msgs) != 1 || msgs[0].Subject != "telemetry.tocsin.memory" {

@@ -97,7 +97,7 @@ func TestPages(t *testing.T) {
 			}
 			w = answerOf(h, ask("OPTIONS", c.path, nil, "Origin", origin, "Access-Control-Request-Method", "POST"))
 			if asked := w.Code == http.StatusNoContent; origin != none && asked != reads {
-				t.Errorf("%s, preflight from %q: %d", c.path, origin, w.Code)
+				t.Errorf("%s, preflight from %q: got %d, want 204: %t", c.path, origin, w.Code, reads)
 			}
 		}
 	}

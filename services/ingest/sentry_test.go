@@ -96,10 +96,10 @@ func TestSentry(t *testing.T) {
 				t.Errorf("got %d %s, want %d %s", w.Code, got, c.status, c.answer)
 			}
 			if events := storedEvents(t, s); len(events) != c.stored {
-				t.Errorf("%d events are stored", len(events))
+				t.Errorf("%d events are stored, want %d", len(events), c.stored)
 			}
 			if allowed := w.Header().Get("Access-Control-Allow-Origin"); allowed != "" && allowed != local {
-				t.Errorf("the answer is for %s", allowed)
+				t.Errorf("Access-Control-Allow-Origin %s, want %s or none", allowed, local)
 			}
 		})
 	}
@@ -117,10 +117,10 @@ func TestSentryIsCleaned(t *testing.T) {
 	}
 	all := storedEvents(t, s)
 	if len(all) != 3 || all[0].Log == nil || all[0].Log.Message != "the password is [REDACTED]" || all[0].App != "web" {
-		t.Errorf("%d events, %+v", len(all), all[0].Log)
+		t.Errorf("got %+v, want 3 events of app web, the first a log with \"the password is [REDACTED]\"", all)
 	}
 	if got := s.msgs[0].Header.Get(bus.HeaderSender); got != "sentry.javascript.node" {
-		t.Errorf("sender %q", got)
+		t.Errorf("sender %q, want sentry.javascript.node", got)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestRefusedSentryIsForgotten(t *testing.T) {
 	s.err = nil
 	for _, want := range []int{2, 3} { // the error and its breadcrumb, then the error alone
 		if got := send(); got != 200 || len(s.msgs) != want {
-			t.Errorf("%d, %d messages", got, len(s.msgs))
+			t.Errorf("got %d, %d messages, want 200 and %d", got, len(s.msgs), want)
 		}
 	}
 }

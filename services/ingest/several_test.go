@@ -46,7 +46,7 @@ func TestSeveralIngestServicesOnOneBus(t *testing.T) {
 	all.Wait()
 	for i, want := range []string{`{"ok":true}`, `{"ok":true,"duplicate":true}`} {
 		if code, said := deliver(t, urls[i]); code != 200 || said != want {
-			t.Errorf("delivery through %d: %d %s", i, code, said)
+			t.Errorf("delivery through ingest service %d: got %d %s, want 200 %s", i, code, said, want)
 		}
 	}
 	post(0, "failure", "last", "") // what a race left behind, the next takes away
@@ -70,12 +70,12 @@ func TestSeveralIngestServicesOnOneBus(t *testing.T) {
 	})
 	one := slices.DeleteFunc(slices.Clone(seen), func(s string) bool { return !strings.HasPrefix(s, "one ") })
 	if len(seen) != 3+4+1+1 || !slices.Equal(one, []string{"one failure 1", "one success 3", "one failure 4"}) {
-		t.Errorf("readers see %q", seen)
+		t.Errorf("readers see %q, want 9 results, of which those of \"one\" are failure 1, success 3, failure 4", seen)
 	}
 	log := stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(m []bus.Message) bool { return len(m) == 5+40+1+1 })
 	for i, m := range log[:5] {
 		if r, err := ci.Decode(m.Data); err != nil || r.Summary != fmt.Sprint(i) {
-			t.Errorf("%d in the log is %+v, %v", i, r, err)
+			t.Errorf("message %d of the log is %+v, error %v, want summary %d", i, r, err, i)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestSeveralIngestServicesReportSeparately(t *testing.T) {
 		}
 		for i, kind := range []string{"circuit", "memory"} {
 			if got := msgs[i].Subject; got != "telemetry."+want+"."+kind || r.pending[i].App != want {
-				t.Errorf("%q reports on %s as %s", instance, got, r.pending[i].App)
+				t.Errorf("%q reports on %s, app %s, want telemetry.%s.%s and app %s", instance, got, r.pending[i].App, want, kind, want)
 			}
 			subjects = append(subjects, msgs[i].Subject)
 		}

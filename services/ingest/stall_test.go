@@ -34,14 +34,14 @@ func TestBusThatStopsAnswering(t *testing.T) {
 				t.Errorf("got %d %v %s, want 503 with Retry-After and the reason", status, header, body)
 			}
 			if took := time.Since(start); took > 8*time.Second {
-				t.Errorf("answered after %s", took)
+				t.Errorf("answered after %s, want at most 8s", took)
 			}
 		})
 	}
 	waiting.Wait()
 	start := time.Now()
 	if status, _, body := send(t, "POST", url+"/ci-result", failure); status != 503 || !strings.Contains(body, "the last writes failed") || time.Since(start) > time.Second {
-		t.Errorf("%d %s after %s", status, body, time.Since(start))
+		t.Errorf("got %d %s after %s, want 503 with \"the last writes failed\" within 1s", status, body, time.Since(start))
 	}
 	// By now it may also be known that the connection is dead.
 	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || !strings.Contains(body, errCircuitOpen.Error()) && !strings.Contains(body, bus.ErrUnreachable.Error()) {

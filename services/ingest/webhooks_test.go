@@ -245,6 +245,6 @@ func TestJUnit(t *testing.T) {
 	}
 	w := answerOf(testHandler(&fakeSink{}, withBearer), ask("POST", "/v1/junit", strings.NewReader(report)))
 	if w.Code != 401 {
-		t.Errorf("without the token: %d %s", w.Code, w.Body)
+		t.Errorf("without the token: got %d %s, want 401", w.Code, w.Body)
 	}
 }

@@ -29,7 +29,7 @@ func grouped(t testing.TB) []byte {
 func TestGrouped(t *testing.T) {
 	got, leftOut, err := alertmanager.Decode(grouped(t))
 	if err != nil || leftOut != 0 {
-		t.Fatalf("%d left out, %v", leftOut, err)
+		t.Fatalf("Decode left out %d alerts, error %v, want 0 and none", leftOut, err)
 	}
 	fired := time.Date(2026, 11, 21, 11, 18, 38, 723386085, time.UTC)
 	ended := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -62,7 +62,7 @@ func decodeOne(t *testing.T, text string) external.Alert {
 	t.Helper()
 	got, leftOut, err := alertmanager.Decode([]byte(one(text)))
 	if err != nil || leftOut != 0 || len(got) != 1 {
-		t.Fatalf("%s: %d alerts, %d left out, %v", text, len(got), leftOut, err)
+		t.Fatalf("Decode(%s): %d alerts, %d left out, error %v, want 1, 0 and none", text, len(got), leftOut, err)
 	}
 	return got[0]
 }
@@ -78,7 +78,7 @@ func TestSeverities(t *testing.T) {
 		}
 	}
 	if a := decodeOne(t, `{"status":"firing","labels":{"alertname":"A"}}`); a.Severity != alert.Warning {
-		t.Errorf("without a label: %s", a.Severity)
+		t.Errorf("without a label: severity %s, want %s", a.Severity, alert.Warning)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestAppAndPlace(t *testing.T) {
 		{`{"instance":"i:9100","node":"n","pod":"p"}`, "", "p"},
 	} {
 		if a := decodeOne(t, `{"status":"firing","labels":`+tt.labels+`}`); a.App != tt.app || a.Place != tt.place {
-			t.Errorf("%s: %q on %q", tt.labels, a.App, a.Place)
+			t.Errorf("%s: app %q, place %q, want %q and %q", tt.labels, a.App, a.Place, tt.app, tt.place)
 		}
 	}
 }
@@ -122,11 +122,11 @@ func TestIdentity(t *testing.T) {
 	}
 	hash := key(`"labels":{"a":"b","c":"d"}`)
 	if len(hash) != 32 || hash != key(`"labels":{"c":"d","a":"b"}`) || hash != key(`"fingerprint":"no such\u0000thing","labels":{"a":"b","c":"d"}`) {
-		t.Errorf("the labels' hash: %q", hash)
+		t.Errorf("key of the labels = %q, want 32 digits, the same in any order and for an invalid fingerprint", hash)
 	}
 	for _, other := range []string{`"labels":{"a":"b"}`, `"labels":{"a":"b","c":"e"}`, `"labels":{"a":"bc","":"d"}`} {
 		if key(other) == hash {
-			t.Errorf("%s has the same key", other)
+			t.Errorf("key of %s = %q, want another than that of other labels", other, hash)
 		}
 	}
 	for starts, want := range map[string]string{
@@ -161,7 +161,7 @@ func TestBounds(t *testing.T) {
 	// All alerts of a message have the receiver in common.
 	long := fmt.Appendf(nil, `{"version":"4","receiver":"%s","alerts":[{"status":"firing","labels":{"a":"b"}}]}`, strings.Repeat("r", 2000))
 	if got, _, err := alertmanager.Decode(long); err != nil || len(got) != 1 || got[0].Receiver != "" {
-		t.Errorf("a long receiver: %v", err)
+		t.Errorf("a long receiver: got %+v, error %v, want one alert without a receiver", got, err)
 	}
 	most := `{"version":"4","truncatedAlerts":18446744073709551615,"alerts":[{"status":"firing","labels":{"a":"b"}}]}`
 	if got, _, err := alertmanager.Decode([]byte(most)); err != nil || got[0].Omitted < 1 {
@@ -173,10 +173,10 @@ func TestLeftOut(t *testing.T) {
 	got, leftOut, err := alertmanager.Decode([]byte(one(`{"status":"firing","labels":{"a":"b"}},{},{"status":"firing"},{"status":"suppressed","labels":{"a":"b"}},null,` +
 		`{"status":"resolved","fingerprint":"f"}`)))
 	if err != nil || leftOut != 4 || len(got) != 2 {
-		t.Fatalf("%d, %d left out, %v", len(got), leftOut, err)
+		t.Fatalf("%d alerts, %d left out, error %v, want 2, 4 and none", len(got), leftOut, err)
 	}
 	if got, leftOut, err := alertmanager.Decode([]byte(one(""))); err != nil || len(got)+leftOut != 0 {
-		t.Errorf("no alerts: %v, %d, %v", got, leftOut, err)
+		t.Errorf("no alerts: got %v, %d left out, error %v, want none", got, leftOut, err)
 	}
 }
 
@@ -206,18 +206,18 @@ func TestRefusals(t *testing.T) {
 	} {
 		got, leftOut, err := alertmanager.Decode([]byte(tt.in))
 		if err == nil || !strings.Contains(err.Error(), tt.says) || got != nil || leftOut != 0 {
-			t.Errorf("%s: %v, %d alerts", name, err, len(got))
+			t.Errorf("%s: error %v, %d alerts, %d left out, want an error with %q and no alerts", name, err, len(got), leftOut, tt.says)
 			continue
 		}
 		if strings.Contains(err.Error(), "alertmanager.") {
-			t.Errorf("%s: %v names what is ours", name, err)
+			t.Errorf("%s: error %v, want no Go types in it", name, err)
 		}
 		if strings.HasPrefix(name, "too ") != errors.Is(err, decoding.ErrTooMany) && name != "in several places" {
-			t.Errorf("%s: error %v, wraps ErrTooMany: %t", name, err, errors.Is(err, decoding.ErrTooMany))
+			t.Errorf("%s: error %v wraps ErrTooMany: got %t, want %t", name, err, errors.Is(err, decoding.ErrTooMany), strings.HasPrefix(name, "too "))
 		}
 	}
 	if _, _, err := alertmanager.Decode([]byte(one(many(decoding.MaxItems, `{"status":"firing","fingerprint":"f"}`)))); err != nil {
-		t.Errorf("as many alerts as may be: %v", err)
+		t.Errorf("the largest number of alerts: error %v, want none", err)
 	}
 }
 
@@ -227,14 +227,14 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		alerts, leftOut, err := alertmanager.Decode(data)
 		if err != nil && (alerts != nil || leftOut != 0) {
-			t.Fatal("an error and alerts")
+			t.Fatalf("error %v with %d alerts and %d left out, want none with an error", err, len(alerts), leftOut)
 		}
 		if len(alerts)+leftOut > decoding.MaxItems {
-			t.Fatalf("%d alerts", len(alerts)+leftOut)
+			t.Fatalf("%d alerts, want at most %d", len(alerts)+leftOut, decoding.MaxItems)
 		}
 		for i := range alerts {
 			if err := alerts[i].Validate(); err != nil {
-				t.Fatalf("alert %d is invalid: %v", i, err)
+				t.Fatalf("alert %d is invalid: %v, want only valid ones", i, err)
 			}
 			if _, err := external.Append(nil, &alerts[i]); err != nil {
 				t.Fatal(err)

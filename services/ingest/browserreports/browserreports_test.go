@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
@@ -24,7 +26,7 @@ var now = time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC)
 func TestChromium(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no recordings: %v", err)
+		t.Fatalf("%d recordings, error %v, want at least one", len(files), err)
 	}
 	var got bytes.Buffer
 	out := json.NewEncoder(&got)
@@ -37,7 +39,7 @@ func TestChromium(t *testing.T) {
 		}
 		d, err := Decode("web", data, now)
 		if err != nil || d.LeftOut > 0 {
-			t.Fatalf("%s: %v, %d left out", file, err, d.LeftOut)
+			t.Fatalf("%s: error %v, %d left out, want none", file, err, d.LeftOut)
 		}
 		if err := out.Encode(map[string]any{"file": filepath.Base(file), "events": d.Events}); err != nil {
 			t.Fatal(err)
@@ -54,7 +56,7 @@ func TestChromium(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("decoded otherwise than %s says; see the difference with -update:\n%s", golden, got.Bytes())
+		t.Errorf("events differ from %s (-want +got):\n%s", golden, cmp.Diff(string(want), got.String()))
 	}
 }
 
@@ -105,7 +107,7 @@ func TestReports(t *testing.T) {
 				}
 				d, err := Decode("", []byte(data), now)
 				if err != nil || len(d.Events) != 1 {
-					t.Fatalf("%v, %d events, %d left out", err, len(d.Events), d.LeftOut)
+					t.Fatalf("error %v, %d events, %d left out, want one event", err, len(d.Events), d.LeftOut)
 				}
 				if got := strings.TrimSpace(line(d.Events[0])); got != tt.want || d.Events[0].App != telemetry.DefaultApp {
 					t.Errorf("got\n%s, want\n%s", got, tt.want)
@@ -118,11 +120,11 @@ func TestReports(t *testing.T) {
 func TestEnvelope(t *testing.T) {
 	d, err := Decode("shop", []byte(`[{"type":"crash","age":1500,"url":"https://a/cart"},{"type":"network-error","age":-1,"url":"https://a/x","body":{"referrer":"https://a/cart"}},{"type":"crash","age":1e300},7,{},{"type":"network-error"}]`), now)
 	if err != nil || len(d.Events) != 3 || d.LeftOut != 3 {
-		t.Fatalf("%v, %d events, %d left out", err, len(d.Events), d.LeftOut)
+		t.Fatalf("error %v, %d events, %d left out, want 3 and 3", err, len(d.Events), d.LeftOut)
 	}
 	for i, want := range []time.Time{now.Add(-1500 * time.Millisecond), now, now} {
 		if e := d.Events[i]; !e.Time.Equal(want) || e.App != "shop" || i < 2 && e.URL != "https://a/cart" {
-			t.Errorf("event %d: %s, %q on %q", i, e.Time, e.App, e.URL)
+			t.Errorf("event %d: %s, app %q, URL %q, want %s, \"shop\" and \"https://a/cart\"", i, e.Time, e.App, e.URL, want)
 		}
 	}
 }
@@ -144,10 +146,10 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if _, err := Decode("", []byte(`7`), now); err == nil || err.Error() != "malformed JSON: it must be a JSON object" {
-		t.Errorf("error %v names our own types", err)
+		t.Errorf("Decode(7): error %v, want \"malformed JSON: it must be a JSON object\", without Go types", err)
 	}
 	if _, err := Decode("", []byte("["+strings.Repeat("{},", decoding.MaxItems)+"{}]"), now); !errors.Is(err, decoding.ErrTooMany) {
-		t.Errorf("got %v", err)
+		t.Errorf("too many reports: error %v, want ErrTooMany", err)
 	}
 }
 
@@ -167,11 +169,11 @@ func FuzzReports(f *testing.F) {
 	f.Fuzz(func(t *testing.T, app string, data []byte) {
 		d, err := Decode(app, data, now)
 		if len(d.Events)+d.LeftOut > decoding.MaxItems || err != nil && len(d.Events) > 0 {
-			t.Fatalf("%d events, %v", len(d.Events), err)
+			t.Fatalf("%d events, %d left out, error %v, want at most %d, and none with an error", len(d.Events), d.LeftOut, err, decoding.MaxItems)
 		}
 		for _, e := range d.Events {
 			if err := e.Validate(); err != nil || e.App == "" || e.Time.After(now) || e.Time.Before(now.Add(-maxAge)) {
-				t.Fatalf("%v at %s", err, e.Time)
+				t.Fatalf("event of app %q at %s: %v, want a valid one of an app, from %s to %s", e.App, e.Time, err, now.Add(-maxAge), now)
 			}
 		}
 	})

@@ -61,7 +61,7 @@ func TestDecode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, ignored, err := github.Decode(c.event, []byte(c.payload))
 			if err != nil || ignored != "" {
-				t.Fatalf("ignored %q, error %v", ignored, err)
+				t.Fatalf("ignored %q, error %v, want a result", ignored, err)
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
@@ -82,7 +82,7 @@ func TestConclusions(t *testing.T) {
 			"check_run": fmt.Sprintf(check, conclusion), "check_suite": fmt.Sprintf(suite, conclusion)} {
 			got, ignored, err := github.Decode(event, []byte(payload))
 			if err != nil || got.Status != status || (ignored == "") != (status != "") {
-				t.Errorf("%s %s: %q, ignored %q, error %v", event, conclusion, got.Status, ignored, err)
+				t.Errorf("%s %s: status %q, ignored %q, error %v, want status %q", event, conclusion, got.Status, ignored, err, status)
 			}
 		}
 	}
@@ -109,13 +109,13 @@ func TestIgnoredAndRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, ignored, err := github.Decode(c.event, []byte(c.payload))
 			if !strings.Contains(ignored, c.ignored) || (ignored != "") != (c.ignored != "") {
-				t.Errorf("ignored %q", ignored)
+				t.Errorf("ignored %q, want %q in it", ignored, c.ignored)
 			}
 			if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
-				t.Errorf("refused %v", err)
+				t.Errorf("error %v, want %q in it", err, c.refused)
 			}
 			if many := strings.Contains(c.refused, "deeper") || strings.Contains(c.refused, "more than"); errors.Is(err, decoding.ErrTooMany) != many {
-				t.Errorf("too many: %v", err)
+				t.Errorf("error %v wraps ErrTooMany: got %t, want %t", err, !many, many)
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func FuzzGitHub(f *testing.F) {
 		switch {
 		case err != nil || ignored != "":
 			if got.Status != "" || err != nil && ignored != "" {
-				t.Fatalf("%+v beside %q and %v", got, ignored, err)
+				t.Fatalf("result %+v, ignored %q, error %v, want only one of them", got, ignored, err)
 			}
 		case got.Source != ci.SourceGitHub || got.Validate() != nil:
 			t.Fatalf("got %+v, want a valid result of GitHub: %v", got, got.Validate())

@@ -46,7 +46,7 @@ func TestVerify(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := github.Verify(c.signature, c.sha1, []byte(body), []byte(c.secret)); !errors.Is(err, c.want) {
-				t.Fatalf("%v, not %v", err, c.want)
+				t.Fatalf("Verify = %v, want %v", err, c.want)
 			}
 		})
 	}

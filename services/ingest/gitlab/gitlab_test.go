@@ -57,7 +57,7 @@ func TestDecode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got, ignored, err := gitlab.Decode(c.event, []byte(c.payload))
 			if err != nil || ignored != "" {
-				t.Fatalf("ignored %q, error %v", ignored, err)
+				t.Fatalf("ignored %q, error %v, want a result", ignored, err)
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
@@ -75,7 +75,7 @@ func TestStatuses(t *testing.T) {
 		for event, payload := range map[string]string{"Pipeline Hook": fmt.Sprintf(pipeline, "", status), "Job Hook": fmt.Sprintf(job, status, false, "")} {
 			got, ignored, err := gitlab.Decode(event, []byte(payload))
 			if err != nil || got.Status != want || (ignored == "") != (want != "") {
-				t.Errorf("%s %s: %q, ignored %q, error %v", event, status, got.Status, ignored, err)
+				t.Errorf("%s %s: status %q, ignored %q, error %v, want status %q", event, status, got.Status, ignored, err, want)
 			}
 		}
 	}
@@ -103,13 +103,13 @@ func TestIgnoredAndRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, ignored, err := gitlab.Decode(c.event, []byte(c.payload))
 			if !strings.Contains(ignored, c.ignored) || (ignored != "") != (c.ignored != "") {
-				t.Errorf("ignored %q", ignored)
+				t.Errorf("ignored %q, want %q in it", ignored, c.ignored)
 			}
 			if (err != nil) != (c.refused != "") || err != nil && !strings.Contains(err.Error(), c.refused) {
-				t.Errorf("refused %v", err)
+				t.Errorf("error %v, want %q in it", err, c.refused)
 			}
 			if many := strings.Contains(c.refused, "deeper") || strings.Contains(c.refused, "more than"); errors.Is(err, decoding.ErrTooMany) != many {
-				t.Errorf("too many: %v", err)
+				t.Errorf("error %v wraps ErrTooMany: got %t, want %t", err, !many, many)
 			}
 		})
 	}
@@ -135,7 +135,7 @@ func TestDocumented(t *testing.T) {
 		}
 		got, ignored, err := gitlab.Decode(c.event, payload)
 		if err != nil || got.Status != c.want || got.Summary != c.summary || got.URL != c.url || !strings.HasPrefix(ignored, c.ignored) {
-			t.Errorf("%s: %+v, ignored %q, error %v", name, got, ignored, err)
+			t.Errorf("%s: got %+v, ignored %q, error %v, want status %q, summary %q, URL %q, ignored %q", name, got, ignored, err, c.want, c.summary, c.url, c.ignored)
 		}
 	}
 }
@@ -148,7 +148,7 @@ func FuzzGitLab(f *testing.F) {
 		switch {
 		case err != nil || ignored != "":
 			if got.Status != "" || err != nil && ignored != "" {
-				t.Fatalf("%+v beside %q and %v", got, ignored, err)
+				t.Fatalf("result %+v, ignored %q, error %v, want only one of them", got, ignored, err)
 			}
 		case got.Source != ci.SourceGitLab || got.Validate() != nil:
 			t.Fatalf("got %+v, want a valid result of GitLab: %v", got, got.Validate())

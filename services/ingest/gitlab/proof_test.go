@@ -56,16 +56,16 @@ func TestSigning(t *testing.T) {
 			h := signed(key, "x", c.at, body)
 			c.change(h)
 			if err := s.Verify(h, []byte(body)); !errors.Is(err, c.want) {
-				t.Errorf("%v, not %v", err, c.want)
+				t.Errorf("Verify = %v, want %v", err, c.want)
 			}
 			if err := s.Verify(h, []byte(body+" ")); err == nil {
-				t.Error("another body fits")
+				t.Error("Verify of another body: no error, want one")
 			}
 		})
 	}
 	for _, bad := range []string{"", "whsec_", "whsec_%", "c2VjcmV0"} {
 		if _, err := gitlab.NewSigning(bad); err == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("NewSigning(%q): no error, want one", bad)
 		}
 	}
 }

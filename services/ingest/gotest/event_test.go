@@ -53,7 +53,7 @@ func FuzzDecode(f *testing.F) {
 		e, ok := decode([]byte(line))
 		if !ok {
 			if e != (event{}) {
-				t.Errorf("no event, with %+v", e)
+				t.Errorf("decode(%q) = %+v and false, want an empty event", line, e)
 			}
 			return
 		}
@@ -62,11 +62,11 @@ func FuzzDecode(f *testing.F) {
 			t.Skip("a year that JSON has no form for")
 		}
 		if again, ok := decode(data); !ok || !again.Time.Equal(e.Time) || again.Action != e.Action || again.Output != e.Output || again.Test != e.Test {
-			t.Errorf("%+v, then %+v, %v", e, again, ok)
+			t.Errorf("decode(%s) = %+v, %t, want %+v", data, again, ok, e)
 		}
 		for name, n := e.Test, 0; name != ""; n++ {
 			if name = parent(name); n > len(e.Test) {
-				t.Fatalf("%q has no first parent", e.Test)
+				t.Fatalf("parents of %q do not end: got %q after %d, want none", e.Test, name, n)
 			}
 		}
 	})

@@ -36,7 +36,7 @@ func TestRealRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := o.Summary(); got != "4 tests passed, 6 failed, 3 errors, 1 skipped" || o.Status() != "failure" || o.Duration.Round(time.Second) != 2*time.Second {
-		t.Errorf("%s: %s in %s", o.Status(), got, o.Duration)
+		t.Errorf("got %s: %s in %s, want failure: 4 tests passed, 6 failed, 3 errors, 1 skipped, in 2 s", o.Status(), got, o.Duration)
 	}
 	want := []string{
 		"example.com/shop/setup: setup/x_test.go:2:20: no required module provides package example.com/shop/nowhere; to add it:",
@@ -57,11 +57,11 @@ func TestRealRun(t *testing.T) {
 	}
 	for _, text := range []string{"=== RUN   TestSum/of_two\n    bad_test.go:3: adding\n", "undefined: undefinedName\n", "ok  \texample.com/shop/ok\t"} {
 		if !strings.Contains(out.String(), text) {
-			t.Errorf("the log has no %q", text)
+			t.Errorf("the log lacks %q, want it in:\n%s", text, out.String())
 		}
 	}
 	if strings.Contains(out.String(), `"Action"`) {
-		t.Error("the log has events")
+		t.Errorf("the log has events, want only text:\n%s", out.String())
 	}
 }
 
@@ -171,12 +171,12 @@ func (b *brokenPipe) Write([]byte) (int, error) { b.calls++; return 0, io.ErrClo
 func TestLog(t *testing.T) {
 	pipe := &brokenPipe{}
 	if o, err := gotest.Read(strings.NewReader(in("output a TestX: x", "pass a TestX", "pass a -")), pipe); err != nil || o.Passed != 1 || pipe.calls != 1 {
-		t.Errorf("%+v, %v after %d writes", o, err, pipe.calls)
+		t.Errorf("got %+v, error %v after %d writes, want 1 passed and no error after 1", o, err, pipe.calls)
 	}
 	long := strings.Repeat("x", 3<<20)
 	var out bytes.Buffer
 	if o, err := gotest.Read(strings.NewReader(long+"\n"+in("pass a TestX", "pass a -")+"{}\nlast"), &out); err != nil || o.Passed != 1 || out.String() != long+"\n{}\nlast" {
-		t.Errorf("%+v, %v, %d bytes", o, err, out.Len())
+		t.Errorf("got %+v, error %v, %d bytes of log, want 1 passed, no error, and all %d bytes of text", o, err, out.Len(), len(long)+len("\n{}\nlast"))
 	}
 }
 
@@ -199,12 +199,12 @@ func TestBoundedMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	o, err := gotest.Read(&endless{left: 30 << 20}, io.Discard)
 	if err != nil || len(o.Failures) != testrun.MaxFailures {
-		t.Fatalf("%d failures, %v", len(o.Failures), err)
+		t.Fatalf("%d failures, error %v, want %d and none", len(o.Failures), err, testrun.MaxFailures)
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 32<<20 {
-		t.Errorf("%d MiB are kept", grown>>20)
+		t.Errorf("%d MiB are kept, want at most 32", grown>>20)
 	}
 	runtime.KeepAlive(o)
 }
@@ -222,10 +222,10 @@ func FuzzGoTest(f *testing.F) {
 			t.Fatal(err)
 		}
 		if len(o.Failures) != min(o.Failed+o.Errors, testrun.MaxFailures) || o.Duration < 0 || o.Duration > testrun.MaxDuration {
-			t.Fatalf("%d failures in %s of %q", len(o.Failures), o.Duration, o.Summary())
+			t.Fatalf("%d failures in %s of %q, want each, up to %d, within %s", len(o.Failures), o.Duration, o.Summary(), testrun.MaxFailures, testrun.MaxDuration)
 		}
 		if err := o.Result(); err.Status == "" {
-			t.Fatal("no status")
+			t.Fatalf("Result of %+v has no status, want one", o)
 		}
 	})
 }

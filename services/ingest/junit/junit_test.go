@@ -49,7 +49,7 @@ func TestDialects(t *testing.T) {
 				t.Fatal(err)
 			}
 			if o.Summary() != c.summary || o.Duration != c.duration && name != "node" {
-				t.Errorf("%q in %s", o.Summary(), o.Duration)
+				t.Errorf("got %q in %s, want %q in %s", o.Summary(), o.Duration, c.summary, c.duration)
 			}
 			if got := briefly(o); !reflect.DeepEqual(got, c.failures) {
 				t.Errorf("got  %q\nwant %q", got, c.failures)
@@ -104,7 +104,7 @@ func TestDecode(t *testing.T) {
 				t.Fatal(err)
 			}
 			if o.Summary() != c.summary || o.Status() != c.status || o.Duration != c.duration {
-				t.Errorf("%s, %q in %s", o.Status(), o.Summary(), o.Duration)
+				t.Errorf("got %s, %q in %s, want %s, %q in %s", o.Status(), o.Summary(), o.Duration, c.status, c.summary, c.duration)
 			}
 			if got := briefly(o); !reflect.DeepEqual(got, c.failures) {
 				t.Errorf("failures: got %q, want %q", got, c.failures)
@@ -157,7 +157,7 @@ func TestLongSuiteNames(t *testing.T) {
 		t.Fatalf("got %s, %d failures, error %v; want 2000 errors and %d failures", o.Summary(), len(o.Failures), err, testrun.MaxFailures)
 	}
 	if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
-		t.Errorf("%d MiB for a report of 1 MiB", grown>>20)
+		t.Errorf("%d MiB allocated for a report of 1 MiB, want at most 64", grown>>20)
 	}
 }
 
@@ -183,7 +183,7 @@ func FuzzJUnit(f *testing.F) {
 			t.Fatalf("got %+v, want a status and a duration within bounds", o)
 		}
 		if len(o.Failures) != min(o.Failed+o.Errors, testrun.MaxFailures) {
-			t.Fatalf("%d failures of %q", len(o.Failures), o.Summary())
+			t.Fatalf("%d failures of %q, want each, up to %d", len(o.Failures), o.Summary(), testrun.MaxFailures)
 		}
 	})
 }

@@ -39,7 +39,7 @@ func TestAnswer(t *testing.T) {
 				read, all = tt.reader.UnmarshalJSON, "{}"
 			}
 			if got := otlp.Answer(tt.signal, enc, otlp.Decoded{}); got == nil || string(got) != all {
-				t.Errorf("all was taken: %q", got)
+				t.Errorf("Answer where all was accepted = %q, want %q", got, all)
 			}
 			if err := read(otlp.Answer(tt.signal, enc, otlp.Decoded{Rejected: 300, Reason: `no "status"`})); err != nil {
 				t.Fatal(err)
@@ -66,7 +66,7 @@ func TestStatus(t *testing.T) {
 		number, _, k := protowire.ConsumeTag(body[n+m:])
 		text, _ := protowire.ConsumeString(body[n+m+k:])
 		if number != 2 || text != "why\ufffd" {
-			t.Errorf("%d: field %d is %q", status, number, text)
+			t.Errorf("%d: field %d is %q, want field 2 with %q", status, number, text, "why\ufffd")
 		}
 	}
 }

@@ -27,17 +27,17 @@ func fuzz(f *testing.F, signal otlp.Signal, seeds ...request) {
 		d, err := otlp.Decode(signal, encoding, data)
 		if err != nil {
 			if len(d.Events) != 0 || d.Rejected != 0 {
-				t.Fatalf("%+v with %v", d, err)
+				t.Fatalf("got %+v with error %v, want nothing with an error", d, err)
 			}
 			_ = otlp.Status(encoding, 400, err.Error())
 			return
 		}
 		if len(d.Events) > decoding.MaxItems || d.Rejected > decoding.MaxItems || (d.Rejected == 0) != (d.Reason == "") {
-			t.Fatalf("%d events, %d rejected: %q", len(d.Events), d.Rejected, d.Reason)
+			t.Fatalf("%d events, %d rejected: %q, want at most %d, and a reason if any is rejected", len(d.Events), d.Rejected, d.Reason, decoding.MaxItems)
 		}
 		for i := range d.Events {
 			if err := d.Events[i].Validate(); err != nil {
-				t.Fatalf("event %+v is invalid: %v", d.Events[i], err)
+				t.Fatalf("event %+v is invalid: %v, want only valid ones", d.Events[i], err)
 			}
 			if l := d.Events[i].Log; l != nil {
 				l.Args = nil // ingest cleans them, and so the texts

@@ -84,7 +84,7 @@ func TestTooMuchIsRefusedUndecoded(t *testing.T) {
 				t.Fatalf("error %v, want ErrTooMany with %q", err, tt.want)
 			}
 			if grown := after.TotalAlloc - before.TotalAlloc; grown > 1<<20 {
-				t.Errorf("%d bytes were allocated to refuse %d", grown, len(tt.body))
+				t.Errorf("%d bytes allocated to refuse %d, want at most %d", grown, len(tt.body), 1<<20)
 			}
 		})
 	}
@@ -118,10 +118,10 @@ func TestAsMuchAsIsAllowed(t *testing.T) {
 			d, err := otlp.Decode(tt.signal, tt.enc, tt.body)
 			runtime.ReadMemStats(&after)
 			if err != nil || len(d.Events) != tt.events {
-				t.Fatalf("%d events, %v", len(d.Events), err)
+				t.Fatalf("%d events, error %v, want %d and none", len(d.Events), err, tt.events)
 			}
 			if grown := after.TotalAlloc - before.TotalAlloc; grown > 160<<20 {
-				t.Errorf("%d MiB were allocated for a body of %d bytes", grown>>20, len(tt.body))
+				t.Errorf("%d MiB allocated for a body of %d bytes, want at most 160", grown>>20, len(tt.body))
 			}
 		})
 	}

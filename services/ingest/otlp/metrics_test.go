@@ -97,7 +97,7 @@ func TestMemory(t *testing.T) {
 			}
 			d := same(t, otlp.Metrics, metricRequest(t, resource, gauges(t, tt.points...)), want...)
 			if d.Rejected != 0 {
-				t.Errorf("%d rejected: %s", d.Rejected, d.Reason)
+				t.Errorf("%d rejected: %s, want none", d.Rejected, d.Reason)
 			}
 		})
 	}

@@ -98,7 +98,7 @@ func same(t *testing.T, signal otlp.Signal, r request, want ...string) otlp.Deco
 		}
 		for i, e := range d.Events {
 			if err := e.Validate(); err != nil {
-				t.Errorf("%s: invalid event: %v", enc, err)
+				t.Errorf("%s: invalid event: %v, want only valid ones", enc, err)
 			}
 			if got := text(t, e); !sameJSON(t, got, want[i]) {
 				t.Errorf("%s, event %d:\n got %s\nwant %s", enc, i, got, want[i])
@@ -122,7 +122,7 @@ func sameJSON(t *testing.T, a, b string) bool {
 	t.Helper()
 	var x, y any
 	if err := errors.Join(json.Unmarshal([]byte(a), &x), json.Unmarshal([]byte(b), &y)); err != nil {
-		t.Fatalf("%v\n%s\n%s", err, a, b)
+		t.Fatalf("got %v, want JSON:\n%s\n%s", err, a, b)
 	}
 	return reflect.DeepEqual(x, y)
 }
@@ -228,7 +228,7 @@ func TestNothingPointsIntoTheBody(t *testing.T) {
 			data[i] = '#'
 		}
 		if after := text(t, d.Events); after != before {
-			t.Errorf("%s: %s became %s", enc, before, after)
+			t.Errorf("%s: the events changed with the body: got %s, want %s", enc, after, before)
 		}
 	}
 }

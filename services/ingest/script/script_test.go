@@ -80,10 +80,10 @@ func TestBundle(t *testing.T) {
 	}
 	const limit = 12 << 10 // bytes
 	if n := len(httpserve.Gzip(bundle)); n >= limit {
-		t.Errorf("%d bytes compressed, the limit is %d", n, limit)
+		t.Errorf("%d bytes compressed, want fewer than %d", n, limit)
 	}
 	if !bytes.HasPrefix(bundle, []byte("/* tocsin.js")) || bytes.Contains(bundle, []byte("</script")) {
-		t.Errorf("it begins with %.80s", bundle)
+		t.Errorf("the script begins with %.80s, want /* tocsin.js, and no </script in it", bundle)
 	}
 }
 
@@ -97,6 +97,6 @@ func TestModules(t *testing.T) {
 		t.Skip("the packages are not installed: make script does it")
 	}
 	if out, err := exec.CommandContext(t.Context(), node, "test.mjs").CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("test.mjs: %v, want success\n%s", err, out)
 	}
 }

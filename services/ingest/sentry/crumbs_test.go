@@ -65,7 +65,7 @@ func TestLateEvents(t *testing.T) {
 		d, err := Sender{Project: "web"}.Envelope([]byte(`{"sent_at":` + sent + "}\n{\"type\":\"event\"}\n" +
 			`{"message":"m","timestamp":1000,"breadcrumbs":[` + click(999, "a") + `]}`))
 		if err != nil || len(d.Events) != want {
-			t.Errorf("sent at %s: %d events, %v", sent, len(d.Events), err)
+			t.Errorf("sent at %s: %d events, error %v, want %d and none", sent, len(d.Events), err, want)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestDuplicatesAreDropped(t *testing.T) {
 	t.Run("again with the next error", func(t *testing.T) {
 		memory := book{}
 		if first, again := trail(t, memory, crumb, click(999, "a")), trail(t, memory, crumb, click(999, "a"), click(999.2, "b")); len(first) != 2 || len(again) != 1 {
-			t.Errorf("%q and %q", first, again)
+			t.Errorf("events %q, then %q, want 2 and 1", first, again)
 		}
 	})
 	for _, tt := range []struct {
@@ -96,12 +96,12 @@ func TestDuplicatesAreDropped(t *testing.T) {
 			memory := book{}
 			trail(t, memory, crumb)
 			if got := itemOf(t, memory, containerHeader, pay(tt.end, tt.status)); len(got) != tt.want {
-				t.Errorf("%d events", len(got))
+				t.Errorf("the breadcrumb first: events %+v, want %d", got, tt.want)
 			}
 			memory = book{}
 			itemOf(t, memory, containerHeader, pay(tt.end, tt.status))
 			if got := trail(t, memory, crumb); len(got) != tt.want {
-				t.Errorf("the other way: %q", got)
+				t.Errorf("the span first: events %q, want %d", got, tt.want)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func TestDuplicatesAreDropped(t *testing.T) {
 		memory := book{}
 		for range 2 {
 			if got := itemOf(t, memory, containerHeader, pay("999.1", "500")); len(got) != 1 {
-				t.Errorf("%d events", len(got))
+				t.Errorf("%d events, want 1", len(got))
 			}
 		}
 	})

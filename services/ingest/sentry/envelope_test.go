@@ -81,7 +81,7 @@ func TestBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := Sender{Project: "1"}.Envelope([]byte(envelope))
 			if !errors.Is(err, decoding.ErrTooMany) {
-				t.Errorf("got %v", err)
+				t.Errorf("error %v, want ErrTooMany", err)
 			}
 		})
 	}
@@ -106,10 +106,10 @@ func TestNames(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d, err := Sender{Project: tt.project}.Envelope([]byte(tt.header + "\n{\"type\":\"event\"}\n" + tt.event))
 			if err != nil || len(d.Events) != 1 {
-				t.Fatalf("%v, %d events, %v", err, len(d.Events), d.Ignored)
+				t.Fatalf("error %v, %d events, ignored %v, want one event", err, len(d.Events), d.Ignored)
 			}
 			if e := d.Events[0]; e.App != tt.app || e.Session != tt.session || e.URL != tt.url {
-				t.Errorf("app %q, session %q, url %q", e.App, e.Session, e.URL)
+				t.Errorf("app %q, session %q, URL %q, want %q, %q, %q", e.App, e.Session, e.URL, tt.app, tt.session, tt.url)
 			}
 		})
 	}
@@ -167,7 +167,7 @@ func TestSpend(t *testing.T) {
 	} {
 		d := newDecoder(Sender{})
 		if err := d.checkBounds([]byte(payload)); err != nil || d.parts != want {
-			t.Errorf("%s: %d, %v, not %d", payload, d.parts, err, want)
+			t.Errorf("%s: %d parts, error %v, want %d", payload, d.parts, err, want)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func check(t *testing.T, events []telemetry.Event, want ...string) {
 	got := make([]string, 0, len(events))
 	for _, e := range events {
 		if err := e.Validate(); err != nil {
-			t.Errorf("an invalid event: %v", err)
+			t.Errorf("an invalid event: %v, want only valid ones", err)
 		}
 		got = append(got, strings.TrimSpace(line(e)))
 	}
@@ -113,14 +113,14 @@ func TestStacks(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := decoded(t, nil, tt.event)[0]
 			if e.Log.Stack != tt.stack || e.Log.Source != tt.source {
-				t.Errorf("stack\n%s\nsource %q", e.Log.Stack, e.Log.Source)
+				t.Errorf("stack\n%s\nsource %q, want\n%s\nsource %q", e.Log.Stack, e.Log.Source, tt.stack, tt.source)
 			}
 		})
 	}
 	many := strings.Repeat(`{"function":"f"},`, 500)
 	e := decoded(t, nil, `{"exception":[{"stacktrace":{"frames":[`+many+`{}]}},{"stacktrace":{"frames":[`+many+`{}]}}]}`)[0]
 	if n := strings.Count(e.Log.Stack, "    at "); n != maxFrames {
-		t.Errorf("%d frames", n)
+		t.Errorf("%d frames, want %d", n, maxFrames)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestFingerprints(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			e := decoded(t, nil, `{"message":"m","fingerprint":`+tt.given+`}`)[0]
 			if got := fmt.Sprintf("%q", e.Log.Fingerprint); got != tt.want {
-				t.Errorf("%s, not %s", got, tt.want)
+				t.Errorf("got %s, want %s", got, tt.want)
 			}
 		})
 	}
@@ -154,14 +154,14 @@ func TestDetails(t *testing.T) {
 		strings.Repeat("x", maxExtra)+`"},"breadcrumbs":[`+crumbs+`{"message":"new","data":{"a":1}}]}`)[0]
 	details := e.Log.Args[0].(map[string]any)
 	if got := fmt.Sprintf("%v %v %v", details["user_id"], details["tags"], details["extra"]); got != "7 map[a:b n:3] (8203 bytes are left out)" {
-		t.Errorf("details = %s", got)
+		t.Errorf("user, tags and extra = %s, want 7 map[a:b n:3] (8203 bytes are left out)", got)
 	}
 	trail := details["breadcrumbs"].([]any)
 	if len(trail) != maxCrumbs || fmt.Sprint(trail[maxCrumbs-1]) != "map[data:map[a:1] message:new]" {
-		t.Errorf("%d crumbs, the last %v", len(trail), trail[len(trail)-1])
+		t.Errorf("%d breadcrumbs, the last %v, want %d and map[data:map[a:1] message:new]", len(trail), trail[len(trail)-1], maxCrumbs)
 	}
 	if strings.Contains(fmt.Sprint(details), "ada@") {
-		t.Error("the user's address was taken")
+		t.Errorf("details = %v, want no address of the user", details)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestTimes(t *testing.T) {
 	} {
 		e := decoded(t, nil, `{"message":"m","timestamp":`+given+`}`)[0]
 		if got := e.Time; want == "" && !got.IsZero() || want != "" && got.Format(time.RFC3339Nano) != want {
-			t.Errorf("%s is %s, not %s", given, got, want)
+			t.Errorf("%s: got %s, want %s", given, got, want)
 		}
 	}
 }

@@ -13,15 +13,15 @@ import (
 func sound(t *testing.T, d Decoded, err error) {
 	t.Helper()
 	if err != nil && len(d.Events) > 0 {
-		t.Fatalf("%d events beside an error", len(d.Events))
+		t.Fatalf("%d events with error %v, want none with an error", len(d.Events), err)
 	}
 	if len(d.Events) > decoding.MaxItems || len(d.ID) > 36 || len(d.Ignored) > len(unusedTypes)+3 {
-		t.Fatalf("%d events, id %q, %d reasons", len(d.Events), d.ID, len(d.Ignored))
+		t.Fatalf("%d events, id %q, %d reasons, want at most %d, 36 digits and %d", len(d.Events), d.ID, len(d.Ignored), decoding.MaxItems, len(unusedTypes)+3)
 	}
 	for i := range d.Events {
 		e := &d.Events[i]
 		if err := e.Validate(); err != nil || e.App == "" {
-			t.Fatalf("event %d: app %q, %v", i, e.App, err)
+			t.Fatalf("event %d: app %q, %v, want a valid one with an app", i, e.App, err)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func FuzzEnvelope(f *testing.F) {
 		again, err2 := sender.Envelope(data)
 		sound(t, again, err2)
 		if (err == nil) != (err2 == nil) {
-			t.Fatalf("first %v, then %v", err, err2)
+			t.Fatalf("error %v, want the same as at first: %v", err2, err)
 		}
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
@@ -37,7 +39,7 @@ func TestSDKs(t *testing.T) {
 		t.Run(sdk, func(t *testing.T) {
 			files, err := filepath.Glob(filepath.Join("testdata", sdk, "*.envelope"))
 			if err != nil || len(files) == 0 {
-				t.Fatalf("no recordings: %v", err)
+				t.Fatalf("%d recordings, error %v, want at least one", len(files), err)
 			}
 			var got bytes.Buffer
 			out := json.NewEncoder(&got)
@@ -73,7 +75,7 @@ func TestSDKs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(got.Bytes(), want) {
-				t.Errorf("decoded otherwise than %s says; see the difference with -update:\n%s", golden, got.Bytes())
+				t.Errorf("events differ from %s (-want +got):\n%s", golden, cmp.Diff(string(want), got.String()))
 			}
 		})
 	}

@@ -37,13 +37,13 @@ func TestAttributesOfLogs(t *testing.T) {
 		`"plain":"p","user.id":{"value":"u"},"user.email":{"value":"ada@example.com"},"sentry.sdk.name":{"value":"x"},"sentry.release":{"value":"till@1"},`+
 		`"code.file.path":{"value":"a.go"},"code.line.number":{"value":7}}}]}`)[0]
 	if got := fmt.Sprintf("%v %s %s %s", e.Log.Args, e.App, e.Session, e.Log.Source); got != "[map[left:2 list:[1] plain:p user.id:u]] till t a.go:7" {
-		t.Errorf("event = %s", got)
+		t.Errorf("args, app, session and source = %s, want [map[left:2 list:[1] plain:p user.id:u]] till t a.go:7", got)
 	}
 }
 
 func TestIgnored(t *testing.T) {
 	d, err := Sender{Project: "1"}.Envelope([]byte("{}\n{\"type\":\"client_report\"}\n{}\n{\"type\":\"client_report\"}\n{}\n{\"type\":\"news\"}\n{}\n{\"type\":\"event\"}\n{\n{\"type\":\"log\"}\n{}"))
 	if err != nil || fmt.Sprint(d.Ignored) != "map[client_report:2 malformed:1 other:1]" {
-		t.Errorf("ignored = %v, %v", d.Ignored, err)
+		t.Errorf("ignored = %v, error %v, want map[client_report:2 malformed:1 other:1]", d.Ignored, err)
 	}
 }

@@ -27,14 +27,14 @@ func TestSharedTextsAreBounded(t *testing.T) {
 			d, err := Sender{Project: "1"}.Envelope([]byte(data))
 			runtime.ReadMemStats(&after)
 			if err != nil || len(d.Events) < n {
-				t.Fatalf("%d events, %v", len(d.Events), err)
+				t.Fatalf("%d events, error %v, want at least %d", len(d.Events), err, n)
 			}
 			if grown := after.TotalAlloc - before.TotalAlloc; grown > 64<<20 {
-				t.Errorf("%d MiB", grown>>20)
+				t.Errorf("%d MiB allocated, want at most 64", grown>>20)
 			}
 			for _, e := range d.Events {
 				if len(e.App)+len(e.Session)+len(e.URL) > 3*maxShared || e.Log != nil && strings.Contains(text0(e.Log.Args), long) {
-					t.Fatal("an event has the long text")
+					t.Fatalf("an event of app %.20q has the long text, want it dropped", e.App)
 				}
 			}
 		})

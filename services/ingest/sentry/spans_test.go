@@ -89,7 +89,7 @@ func TestSingleSpans(t *testing.T) {
 	got := itemOf(t, nil, `{"type":"span"}`, `{"op":"ui.webvital.cls","description":"x","timestamp":1000.1,"measurements":{"cls":{"value":0.1,"unit":""}},"data":{"sentry.transaction":"/cart"}}`)
 	check(t, got, "vitals cls=0.1")
 	if got[0].URL != "/cart" {
-		t.Errorf("on %q", got[0].URL)
+		t.Errorf("URL %q, want /cart", got[0].URL)
 	}
 }
 

@@ -23,10 +23,10 @@ func TestOutcome(t *testing.T) {
 		"1 error, 1 skipped":      {testrun.Outcome{Errors: 1, Skipped: 1}, "error"},
 	} {
 		if got := c.Summary(); got != summary {
-			t.Errorf("%q, not %q", got, summary)
+			t.Errorf("Summary = %q, want %q", got, summary)
 		}
 		if got := c.Status(); got != c.status {
-			t.Errorf("%s: %q, not %q", summary, got, c.status)
+			t.Errorf("%s: Status = %q, want %q", summary, got, c.status)
 		}
 		if got := c.Result(); got.Summary != summary || got.Status != c.status {
 			t.Errorf("result = %+v, want %s: %s", got, c.status, summary)
@@ -46,9 +46,9 @@ func TestAddAndBounds(t *testing.T) {
 		t.Errorf("sum = %+v, want 1403 tests, 1399 failed, 1 error, 61 s", a)
 	}
 	if len(a.Failures) != testrun.MaxFailures || a.Failures[700].Name != "b" {
-		t.Errorf("%d failures", len(a.Failures))
+		t.Errorf("%d failures, the one at 700 is %q, want %d, and \"b\"", len(a.Failures), a.Failures[min(700, len(a.Failures)-1)].Name, testrun.MaxFailures)
 	}
 	if f := a.Failures[0]; len(f.Name) > 2100 || len(f.Message) > 17_000 {
-		t.Errorf("a failure of %d and %d bytes", len(f.Name), len(f.Message))
+		t.Errorf("a failure of %d and %d bytes, want at most 2100 and 17,000", len(f.Name), len(f.Message))
 	}
 }
