@@ -89,7 +89,7 @@ func TestKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			if standby.Health().Kubewatch.Clusters[0].Active {
-				t.Error("the standby is active while the first kubewatch is")
+				t.Error("the standby is active while the first kubewatch is, want it to stand by")
 			}
 		}
 	}

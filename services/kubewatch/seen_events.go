@@ -17,7 +17,8 @@ func newSeenEvents[K comparable](window time.Duration, limit int) *seenEvents[K]
 	return &seenEvents[K]{window: window, last: make(map[K]time.Time), order: make([]K, 0, limit)}
 }
 
-// checkAndAdd reports whether a key was seen within the window before now, and adds it if not. A key that is seen again is not remembered for longer.
+// checkAndAdd reports whether a key was seen within the window before now, and adds it if
+// not. A key that is seen again is not remembered for longer.
 func (s *seenEvents[K]) checkAndAdd(key K, now time.Time) bool {
 	if at, known := s.last[key]; known {
 		if now.Sub(at) < s.window {

@@ -27,7 +27,7 @@ func TestSeenEvents(t *testing.T) {
 		{"b", 6, false}, // forgotten for a
 	} {
 		if got := s.checkAndAdd(step.key, start.Add(time.Duration(step.at*float64(time.Second)))); got != step.want {
-			t.Errorf("step %d: contains(%s) at %v s = %t, want %t", i, step.key, step.at, got, step.want)
+			t.Errorf("step %d: checkAndAdd(%s) at %v s = %t, want %t", i, step.key, step.at, got, step.want)
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestSeenEventsModel(t *testing.T) {
 			at, known := model[key]
 			want := known && now.Sub(at) < time.Second
 			if got := s.checkAndAdd(key, now); got != want {
-				t.Fatalf("contains(%d) = %t, want %t", key, got, want)
+				t.Fatalf("checkAndAdd(%d) = %t, want %t", key, got, want)
 			}
 			if !want {
 				model[key] = now

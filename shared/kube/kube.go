@@ -199,7 +199,7 @@ type Log struct {
 	Container string `json:"container"`
 	// Previous means that it is from before the restart.
 	Previous bool `json:"previous"`
-	// HasPanic means that a line in it marks a panic.
+	// HasPanic means that a line of it is that of a panic.
 	HasPanic bool `json:"hasPanic"`
 	// Sample has the last MaxLog bytes. Truncated means that there are more.
 	Sample    string `json:"sample"`
@@ -223,7 +223,7 @@ type Watch struct {
 type Leader struct {
 	Cluster    string `json:"cluster"`
 	ClusterUID string `json:"cluster_uid,omitempty"`
-	// ID is the kubewatch's own.
+	// ID is that of the active kubewatch.
 	ID string `json:"id"`
 	// Watch is the present state of the watch.
 	Watch Watch `json:"watch"`

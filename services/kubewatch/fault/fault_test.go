@@ -227,7 +227,7 @@ func (p *player) take(found []fault.Finding, now time.Time) string {
 			p.t.Errorf("fault = %+v, event = %+v; want a valid id that begins the message id %s, a time, and the severity of the kind", m.Fault, m.Event, f.MsgID)
 		}
 		if (f.Alert.State == external.StateResolved) != (m.Fault.State == kube.StateOver) {
-			p.t.Errorf("%s: state of the alert = %s", text, f.Alert.State)
+			p.t.Errorf("%s: state of the alert = %s, want that of the fault, %s", text, f.Alert.State, m.Fault.State)
 		}
 	}
 	return strings.Join(out, ", ")

@@ -58,7 +58,7 @@ func TestWithheldAfterRestart(t *testing.T) {
 			return
 		}
 	}
-	t.Error("no update of the alert that the withheld fault joined")
+	t.Errorf("Tick updates no alert with the key %s, want an update for the withheld fault that joined it", before.Alert.Key)
 }
 
 // TestOmittedIsCounted checks that the next alert of a kind counts the withheld faults, also if

@@ -356,7 +356,7 @@ func TestGroupProperties(t *testing.T) {
 				p.messages, p.times = append(p.messages, got.Message), append(p.times, now)
 				if a := got.Alert; a != nil {
 					if a.State != external.StateFiring || f.Message.Fault.Kind == kube.CrashLoop && r.firing["crash_loop "+a.Key] != a.Episode {
-						rt.Errorf("logs update the alert %+v, which is resolved", a)
+						rt.Errorf("logs update the alert %+v, which is resolved; want no update", a)
 					}
 				}
 			},
@@ -415,7 +415,7 @@ func (r *alertChecker) check(a *external.Alert, others bool, now time.Time) {
 			r.rt.Errorf("%s: episode %s is resolved, want %s", key, a.Episode, before)
 		}
 		if a.Fault.Fault == kube.CrashLoop && others {
-			r.rt.Errorf("%s is resolved while a fault lasts", key)
+			r.rt.Errorf("%s is resolved while a fault lasts, want it firing", key)
 		}
 		delete(r.firing, key)
 		delete(r.published, key)
@@ -429,7 +429,7 @@ func (r *alertChecker) check(a *external.Alert, others bool, now time.Time) {
 		r.published[key] = now
 	default:
 		if r.raised[key+a.Episode] {
-			r.rt.Errorf("%s: episode %s is raised twice", key, a.Episode)
+			r.rt.Errorf("%s: episode %s is raised twice, want once", key, a.Episode)
 		}
 		r.firing[key], r.published[key], r.raised[key+a.Episode] = a.Episode, now, true
 	}

@@ -48,7 +48,7 @@ func (c *cluster) found(found []fault.Finding) {
 		default:
 			key, _, _ := strings.Cut(m.Fault.ID, "-")
 			if c.last[key] == m.Fault.State || c.last[key] == "" && m.Fault.State == kube.StateOver {
-				c.rt.Errorf("%s: state %s published after %q", kind, m.Fault.State, c.last[key])
+				c.rt.Errorf("%s: state %s published after %q, want each state once, the fault first", kind, m.Fault.State, c.last[key])
 			}
 			c.last[key] = m.Fault.State
 		}
@@ -186,7 +186,7 @@ func TestProperties(t *testing.T) {
 		c.found(c.tracker.Tick(c.now))
 		for key, state := range c.last {
 			if state == kube.StateFiring {
-				rt.Errorf("fault %s has not ended", key)
+				rt.Errorf("fault %s lasts after all pods are gone, want it over", key)
 			}
 		}
 		if s := c.tracker.Stats(); s.Open != 0 || s.Objects != 0 || s.Waiting != 0 {

@@ -1,10 +1,10 @@
 // Package objects watches the pods, nodes, deployments and jobs of a cluster. It keeps the
 // labels of each, and the part of its state from which faults are found.
 //
-// It is client-go's reflector (lists and watches, with back-off) over a store of its own that
-// passes on every change. An informer has an unbounded queue in between; here a slow receiver
-// of the updates slows the watch down. The labels come from the same watch, because a second
-// watch of the metadata would contain nothing more.
+// client-go's reflector lists and watches, with back-off; its store here passes on every
+// change. An informer has an unbounded queue in between; here a slow receiver of the updates
+// slows the watch down. The labels come from the same watch: a second watch of the metadata
+// would contain nothing more.
 //
 // It does not decide what is a fault. It goes on without a kind that the cluster refuses, and
 // retries it.
@@ -109,8 +109,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	for _, k := range kinds {
 		s := w.stores[k.name]
 		s.ctx = ctx
-		from := &source{ListWatch: k.resource(w.cfg.Client).ListWatch(), watcher: w, kind: k}
-		r := cache.NewReflectorWithOptions(from, k.object, s, cache.ReflectorOptions{Name: "tocsin", TypeDescription: k.name})
+		listWatch := &source{ListWatch: k.resource(w.cfg.Client).ListWatch(), watcher: w, kind: k}
+		r := cache.NewReflectorWithOptions(listWatch, k.object, s, cache.ReflectorOptions{Name: "tocsin", TypeDescription: k.name})
 		running.Go(func() { r.RunWithContext(ctx) })
 	}
 	running.Wait()

@@ -111,8 +111,8 @@ func (s *server) remove(resource, name string, silently bool) {
 
 func (s *server) send(resource, frame string) {
 	s.sent = append(s.sent, sentFrame{s.version, resource, frame})
-	for w, of := range s.watches {
-		if of == resource {
+	for w, watched := range s.watches {
+		if watched == resource {
 			w <- frame
 		}
 	}
@@ -295,17 +295,18 @@ func expect(t testing.TB, updates chan objects.Update, want ...string) {
 	}
 }
 
-func podOf(name, uid, why string) *corev1.Pod {
+func waitingPod(name, uid, reason string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: meta(name, uid), Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "web"}}}}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: why}}}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
 	return p
 }
 
+// TestWatch checks the updates of all kinds, and the labels, over changes and new lists.
 func TestWatch(t *testing.T) {
 	for name, streams := range map[string]bool{"lists are streamed": true, "lists come in pages": false} {
 		t.Run(name, func(t *testing.T) {
 			s, c := serve(t, streams)
-			s.put("pods", podOf("web-1", "u-1", "ContainerCreating"))
+			s.put("pods", waitingPod("web-1", "u-1", "ContainerCreating"))
 			s.put("nodes", &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "un-1", Labels: map[string]string{"zone": "a"}}, Status: corev1.NodeStatus{
 				Conditions: []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: "False"}, {Type: corev1.NodeReady, Status: "Unknown"}}}})
 			s.put("deployments", &appsv1.Deployment{ObjectMeta: meta("web", "d-1")})
@@ -313,9 +314,9 @@ func TestWatch(t *testing.T) {
 			w, updates := watch(t, c, io.Discard)
 			expect(t, updates, "pod web-1 (initial) web:ContainerCreating", "node n1 (initial) Unknown", "deployment web (initial)", "job backup (initial)", "synced Pod", "synced Node", "synced Deployment", "synced Job")
 
-			s.put("pods", podOf("web-1", "u-1", "CrashLoopBackOff"))
+			s.put("pods", waitingPod("web-1", "u-1", "CrashLoopBackOff"))
 			expect(t, updates, "pod web-1 web:CrashLoopBackOff")
-			s.put("pods", podOf("web-2", "u-2", ""))
+			s.put("pods", waitingPod("web-2", "u-2", ""))
 			expect(t, updates, "pod web-2 web:")
 			s.remove("pods", "web-2", false)
 			expect(t, updates, "gone Pod web-2 u-2")
@@ -345,7 +346,7 @@ func TestWatch(t *testing.T) {
 			}
 
 			// Labels can be read while an update waits to be received.
-			named := podOf("web-1", "u-1", "CrashLoopBackOff")
+			named := waitingPod("web-1", "u-1", "CrashLoopBackOff")
 			named.Labels = map[string]string{"app": "other"}
 			s.put("pods", named)
 			bustest.Eventually(t, "changed label", func() bool {
@@ -355,7 +356,7 @@ func TestWatch(t *testing.T) {
 
 			// After another list, only what has changed is passed on.
 			s.remove("jobs", "backup", true)
-			s.put("pods", podOf("web-3", "u-3", ""))
+			s.put("pods", waitingPod("web-3", "u-3", ""))
 			expect(t, updates, "pod web-3 web:")
 			s.expire()
 			expect(t, updates, "gone Job backup j-1")
@@ -363,13 +364,13 @@ func TestWatch(t *testing.T) {
 			s.remove("pods", "web-1", true)
 			s.mu.Lock()
 			s.version++
-			again := podOf("web-1", "u-9", "ContainerCreating")
+			again := waitingPod("web-1", "u-9", "ContainerCreating")
 			again.ResourceVersion = strconv.Itoa(s.version)
 			s.objects["pods"]["web-1"] = again
 			s.mu.Unlock()
 			s.expire()
 			expect(t, updates, "gone Pod web-1 u-1", "pod web-1 web:ContainerCreating")
-			s.put("pods", podOf("web-3", "u-3", "ErrImagePull"))
+			s.put("pods", waitingPod("web-3", "u-3", "ErrImagePull"))
 			expect(t, updates, "pod web-3 web:ErrImagePull")
 		})
 	}
@@ -380,7 +381,7 @@ func TestWatch(t *testing.T) {
 func TestRefused(t *testing.T) {
 	s, c := serve(t, true)
 	s.refuse("nodes", true)
-	s.put("pods", podOf("web-1", "u-1", ""))
+	s.put("pods", waitingPod("web-1", "u-1", ""))
 	var log lines
 	w, updates := watch(t, c, &log)
 	expect(t, updates, "pod web-1 (initial) web:", "synced Pod", "synced Deployment", "synced Job")
@@ -388,7 +389,7 @@ func TestRefused(t *testing.T) {
 	if got := w.Refused(); len(got) != 1 || !strings.HasPrefix(got[0], "Node: ") || !strings.Contains(got[0], "nodes is forbidden") {
 		t.Errorf("Refused = %q, want Node with the reason", got)
 	}
-	s.put("pods", podOf("web-1", "u-1", "ErrImagePull"))
+	s.put("pods", waitingPod("web-1", "u-1", "ErrImagePull"))
 	expect(t, updates, "pod web-1 web:ErrImagePull")
 	s.refuse("nodes", false)
 	expect(t, updates, "synced Node")
@@ -411,8 +412,8 @@ func TestEndsWhileItWaits(t *testing.T) {
 	defer busy.Close()
 	third := make(chan struct{})
 	var watches atomic.Int32
-	c, err := api.Connect(&rest.Config{Host: busy.URL, WrapTransport: func(to http.RoundTripper) http.RoundTripper {
-		return answered{to, func(r *http.Request) {
+	c, err := api.Connect(&rest.Config{Host: busy.URL, WrapTransport: func(next http.RoundTripper) http.RoundTripper {
+		return answered{next, func(r *http.Request) {
 			if strings.HasSuffix(r.URL.Path, "/pods") && r.URL.Query().Get("sendInitialEvents") == "true" && watches.Add(1) == 3 {
 				close(third)
 			}
@@ -439,19 +440,19 @@ func TestEndsWhileItWaits(t *testing.T) {
 	select {
 	case <-ended:
 	case <-time.After(2 * time.Second):
-		t.Error("the watcher still runs 2 s after its context ended")
+		t.Error("the watcher runs 2 s after its context ended, want it to have ended")
 		<-ended
 	}
 }
 
 // answered calls read for each request whose answer was read.
 type answered struct {
-	to   http.RoundTripper
+	next http.RoundTripper
 	read func(*http.Request)
 }
 
 func (a answered) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := a.to.RoundTrip(r)
+	resp, err := a.next.RoundTrip(r)
 	if err == nil {
 		resp.Body = closing{resp.Body, func() { a.read(r) }}
 	}
@@ -489,7 +490,7 @@ func (l *lines) String() string {
 func TestPages(t *testing.T) {
 	s, c := serve(t, false)
 	for i := range 1200 {
-		s.put("pods", podOf(fmt.Sprintf("web-%04d", i), fmt.Sprint("u-", i), ""))
+		s.put("pods", waitingPod(fmt.Sprintf("web-%04d", i), fmt.Sprint("u-", i), ""))
 	}
 	w, updates := watch(t, c, io.Discard)
 	if got := next(t, updates, 1200+4); got[1199] != "pod web-1199 (initial) web:" || w.Len() != 1200 {
@@ -513,7 +514,7 @@ func TestPages(t *testing.T) {
 
 // full returns a pod of realistic size, 6 KB as JSON.
 func full(i int) *corev1.Pod {
-	p := podOf(fmt.Sprintf("checkout-7d9f8b6c5-%05d", i), fmt.Sprintf("12345678-1234-1234-1234-%012d", i), "")
+	p := waitingPod(fmt.Sprintf("checkout-7d9f8b6c5-%05d", i), fmt.Sprintf("12345678-1234-1234-1234-%012d", i), "")
 	p.Labels = map[string]string{"app.kubernetes.io/name": "checkout", "app.kubernetes.io/version": "1.2.3", "app.kubernetes.io/part-of": "shop", "team": "payments", "pod-template-hash": "7d9f8b6c5"}
 	p.Annotations = map[string]string{"checksum/config": strings.Repeat("0123456789abcdef", 4), "prometheus.io/scrape": "true", "kubectl.kubernetes.io/restartedAt": "2026-01-28T14:30:00Z"}
 	p.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kube-controller-manager", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"x":"` + strings.Repeat("f:containers ", 200) + `"}}`)}}

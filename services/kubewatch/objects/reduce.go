@@ -58,6 +58,7 @@ var kinds = []*kind{
 	}, reduceJob},
 }
 
+// page calls visit for the objects of a list of type L, and returns its metadata.
 func page[L runtime.Object, T any](list runtime.Object, split func(L) ([]T, metav1.ListMeta), visit func(*T)) (metav1.ListMeta, error) {
 	l, ok := list.(L)
 	if !ok {
@@ -104,6 +105,7 @@ func intern(s string) string {
 	return unique.Make(s).Value()
 }
 
+// meta returns what is kept of the metadata of each object.
 func meta(mask *redact.Engine, o *metav1.ObjectMeta) fault.Meta {
 	m := fault.Meta{Namespace: intern(o.Namespace), Name: o.Name, UID: string(o.UID), Alias: o.Annotations[configHash]}
 	if len(o.Labels) == 0 {
@@ -129,6 +131,7 @@ func cut(mask *redact.Engine, s string) string {
 	return sanitize.Cut(mask.String(s), maxText)
 }
 
+// reducePod returns what is kept of a pod: the state of its containers and its workload.
 func reducePod(mask *redact.Engine, o runtime.Object) *item {
 	pod := o.(*corev1.Pod)
 	p := &fault.Pod{
@@ -141,7 +144,7 @@ func reducePod(mask *redact.Engine, o runtime.Object) *item {
 			c := fault.Container{Name: intern(spec[i].Name), Init: isInit}
 			for j := range statuses {
 				if statuses[j].Name == spec[i].Name {
-					fill(mask, &c, &statuses[j])
+					fillStatus(mask, &c, &statuses[j])
 				}
 			}
 			p.Containers = append(p.Containers, c)
@@ -187,6 +190,7 @@ func workload(mask *redact.Engine, pod *metav1.ObjectMeta) string {
 // disruptions are the reasons of pods that the cluster removes.
 var disruptions = map[string]bool{"Evicted": true, "Preempting": true, "Terminated": true, "NodeShutdown": true, "Shutdown": true, "NodeLost": true}
 
+// disrupted reports whether the cluster removes a pod.
 func disrupted(s *corev1.PodStatus) bool {
 	if disruptions[s.Reason] {
 		return true
@@ -199,7 +203,8 @@ func disrupted(s *corev1.PodStatus) bool {
 	return false
 }
 
-func fill(mask *redact.Engine, c *fault.Container, s *corev1.ContainerStatus) {
+// fillStatus copies the state of a container from its status.
+func fillStatus(mask *redact.Engine, c *fault.Container, s *corev1.ContainerStatus) {
 	c.Restarts = int(s.RestartCount)
 	if w := s.State.Waiting; w != nil {
 		c.Waiting, c.Message = intern(w.Reason), cut(mask, w.Message)
@@ -210,6 +215,7 @@ func fill(mask *redact.Engine, c *fault.Container, s *corev1.ContainerStatus) {
 	c.Ended, c.Last = ended(mask, s.State.Terminated), ended(mask, s.LastTerminationState.Terminated)
 }
 
+// ended returns how a container ended, or nil.
 func ended(mask *redact.Engine, t *corev1.ContainerStateTerminated) *fault.Ended {
 	if t == nil {
 		return nil

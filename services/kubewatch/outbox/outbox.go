@@ -24,8 +24,8 @@ import (
 const (
 	// Window is how many items may be in flight. Past it, Put waits.
 	Window = 1024
-	// perItem is how many messages of an item are in flight at most.
-	perItem = 4
+	// maxPerItem is how many messages of an item may be in flight.
+	maxPerItem = 4
 	// RetryFor is how long a message is sent again. A server recognizes an id for 2 min;
 	// after that it could store the message twice. A new outbox reads the stream first.
 	RetryFor = time.Minute
@@ -100,7 +100,7 @@ type Config struct {
 
 // NewPublisher returns a publisher with room for the messages that one box has in flight.
 func NewPublisher(s *bus.Session) (*bus.Publisher, error) {
-	return bus.NewPublisher(s, Window*perItem)
+	return bus.NewPublisher(s, Window*maxPerItem)
 }
 
 // New returns a box.

@@ -3,13 +3,12 @@ package outbox_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/goleak"
@@ -28,13 +27,15 @@ type box struct {
 	conn   *bus.Session
 	cancel context.CancelFunc
 	ended  chan error
+	// resent receives when messages are sent again.
+	resent chan struct{}
 	// watermarks may be read after the end of Run.
 	watermarks []outbox.Watermark
 }
 
 func run(t *testing.T, r *bustest.Rig) *box {
 	t.Helper()
-	b := &box{t: t, conn: r.Connect(bus.RoleKubewatch), ended: make(chan error, 1)}
+	b := &box{t: t, conn: r.Connect(bus.RoleKubewatch), ended: make(chan error, 1), resent: make(chan struct{}, 1)}
 	publisher, err := outbox.NewPublisher(b.conn)
 	if err != nil {
 		t.Fatal(err)
@@ -42,6 +43,12 @@ func run(t *testing.T, r *bustest.Rig) *box {
 	b.Box = outbox.New(outbox.Config{
 		Publisher: publisher, Logger: slog.New(slog.DiscardHandler),
 		Advanced: func(w outbox.Watermark) { b.watermarks = append(b.watermarks, w) },
+		Resent: func() {
+			select {
+			case b.resent <- struct{}{}:
+			default:
+			}
+		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	b.cancel = cancel
@@ -138,7 +145,7 @@ func TestOutage(t *testing.T) {
 		if i == n/2 {
 			r.Stop(0)
 			go func() {
-				time.Sleep(300 * time.Millisecond) // an outage lasts
+				<-b.resent // the box has noticed the outage
 				r.Start(0)
 			}()
 		}
@@ -159,14 +166,19 @@ func TestFirst(t *testing.T) {
 	b.put(outbox.Item{Then: []*nats.Msg{message("large", 3<<20)}, Version: "2", Stored: func() { stored++ }})
 	b.put(outbox.Item{Version: "3"})
 	b.end()
-	if ids, _ := b.stored(); fmt.Sprint(ids) != "[first then]" {
-		t.Errorf("stored messages = %v, want [first then]", ids)
+	ids, _ := b.stored()
+	if diff := cmp.Diff([]string{"first", "then"}, ids); diff != "" {
+		t.Errorf("stored messages (-want +got):\n%s", diff)
 	}
 	if stored != 2 {
 		t.Errorf("Stored was called %d times, want 2", stored)
 	}
-	if len(b.watermarks) != 3 || b.watermarks[2].Version != "3" {
-		t.Errorf("watermarks = %+v, want 3, the last of version 3", b.watermarks)
+	var versions []string
+	for _, w := range b.watermarks {
+		versions = append(versions, w.Version)
+	}
+	if diff := cmp.Diff([]string{"1", "2", "3"}, versions); diff != "" {
+		t.Errorf("versions of the watermarks (-want +got):\n%s", diff)
 	}
 }
 

@@ -12,8 +12,14 @@ import (
 	"sync"
 )
 
-// maxLine is how much of a line is examined, in bytes.
-const maxLine = 4 << 10
+const (
+	// maxLine is how much of a line is examined, in bytes.
+	maxLine = 4 << 10
+	// maxMembers is how many members of a line of JSON are examined.
+	maxMembers = 8
+	// maxBehind is how many lines behind a header are examined. Some stack traces are deep.
+	maxBehind = 200
+)
 
 // prefix matches what loggers write before the message: times, thread and line numbers,
 // levels, names in brackets.
@@ -50,7 +56,8 @@ var hints = []string{
 	"Bus error", "Aborted", "AddressSanitizer", "==ERROR", "Out of memory", "OOMKilled", "bad_alloc", "Killed process", "MemoryError",
 }
 
-func hinted(text string) bool {
+// hasHint reports whether a text contains a hint.
+func hasHint(text string) bool {
 	for _, hint := range hints {
 		if strings.Contains(text, hint) {
 			return true
@@ -59,8 +66,8 @@ func hinted(text string) bool {
 	return false
 }
 
-// mark is compiled when it is first needed: compiling it takes longer than the start of
-// the program may, which also answers hooks.
+// mark is compiled when it is first needed: compiling it takes longer than tocsin hook, in
+// the same program, may take to start.
 var mark = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(prefix + `(?:` + strings.Join(marks, "|") + `)`)
 })
@@ -71,12 +78,12 @@ var message = regexp.MustCompile(`"(?:msg|message|error|err|exception|stack|stac
 // Find returns the first line of a text with the reason why a program ended, without
 // surrounding white space.
 func Find(text string) (line string, ok bool) {
-	if !hinted(text) {
+	if !hasHint(text) {
 		return "", false
 	}
 	for len(text) > 0 {
 		line, text, _ = strings.Cut(text, "\n")
-		if line = strings.TrimSpace(line); marked(line) {
+		if line = strings.TrimSpace(line); hasMark(line) {
 			return line, true
 		}
 	}
@@ -110,14 +117,12 @@ func FindCause(text string) (line, cause string, ok bool) {
 	return line, "", true
 }
 
-// maxBehind is how many lines behind a header are examined. Some stack traces are deep.
-const maxBehind = 200
-
-func marked(line string) bool {
+// hasMark reports whether a line, or the message in a line of JSON, begins with a mark.
+func hasMark(line string) bool {
 	if len(line) > maxLine {
 		line = line[:maxLine]
 	}
-	if !hinted(line) {
+	if !hasHint(line) {
 		return false
 	}
 	if strings.HasPrefix(line, "{") {
@@ -130,6 +135,3 @@ func marked(line string) bool {
 	}
 	return mark().MatchString(line)
 }
-
-// maxMembers is how many members of a line of JSON are examined.
-const maxMembers = 8

@@ -8,6 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/kubewatch/panics"
 )
 
+// TestFind checks which lines have the reason why a program ended.
 func TestFind(t *testing.T) {
 	for _, line := range []string{
 		// Go.
@@ -115,9 +116,11 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// TestFirst checks that the first of two such lines is returned.
 func TestFirst(t *testing.T) {
-	if got, _ := panics.Find("Caused by: java.lang.A\npanic: b"); got != "Caused by: java.lang.A" {
-		t.Errorf("Find = %q, want the first line", got)
+	const want = "Caused by: java.lang.A"
+	if got, _ := panics.Find(want + "\npanic: b"); got != want {
+		t.Errorf("Find = %q, want the first line, %q", got, want)
 	}
 }
 
