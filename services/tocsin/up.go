@@ -180,7 +180,6 @@ func (u *up) run(ctx context.Context, join bus.Config) error {
 	u.cmd.Warn(u.env.Logger)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	u.lastUse.Store(time.Now().UnixNano())
 
 	accepting, stopAccepting := context.WithCancel(ctx)
 	defer stopAccepting()
@@ -224,16 +223,11 @@ func (u *up) run(ctx context.Context, join bus.Config) error {
 		if u.reachedBus(accepting, reached) {
 			u.printURLs()
 		}
+		if u.cmd.IdleExit > 0 && u.idle(accepting) {
+			stopAccepting()
+		}
 		return nil
 	})
-	if u.cmd.IdleExit > 0 {
-		group.Go(func() error {
-			if u.idle(accepting) {
-				stopAccepting()
-			}
-			return nil
-		})
-	}
 	if u.server != nil {
 		group.Go(func() error { return u.untilWritable(accepting) })
 	}

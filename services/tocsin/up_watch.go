@@ -14,8 +14,9 @@ import (
 const idleChecks = 20
 
 // idle returns true when no event was accepted and no gateway was connected for the idle
-// time, and false when ctx ends first.
+// time from now on, and false when ctx ends first.
 func (u *up) idle(ctx context.Context) bool {
+	u.lastUse.Store(time.Now().UnixNano())
 	tick := time.NewTicker(max(u.cmd.IdleExit/idleChecks, 10*time.Millisecond))
 	defer tick.Stop()
 	for {
