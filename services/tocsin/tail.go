@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,7 +17,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-// tailPast is how many past messages are read for the first lines.
+// tailPast is how many past messages of a stream are read for the first lines.
 const tailPast = 100
 
 // tailWait is how long the bus may take to answer before tail gives up.
@@ -36,11 +38,11 @@ type tailCommand struct {
 
 // Validate refuses values that would match nothing.
 func (c *tailCommand) Validate() error {
-	if c.Severity == string(notify.Warn) { // as agents' notices have it
+	if c.Severity == string(notify.Warn) { // the word of agents' notices
 		c.Severity = string(alert.Warning)
 	}
 	if c.Severity != "" && alert.Severity(c.Severity).Rank() == 0 {
-		return fmt.Errorf("--severity must be one of info, warning, error")
+		return errors.New("--severity must be one of info, warning, error")
 	}
 	if c.Last < 0 || c.Last > tailPast {
 		return fmt.Errorf("--last must be between 0 and %d", tailPast)
@@ -48,12 +50,14 @@ func (c *tailCommand) Validate() error {
 	if c.Category == "" {
 		return c.BusFlags.Validate()
 	}
+	var names []string
 	for _, known := range alert.Categories() {
 		if string(known) == c.Category {
 			return c.BusFlags.Validate()
 		}
+		names = append(names, string(known))
 	}
-	return fmt.Errorf("--category must be one of %v", alert.Categories())
+	return fmt.Errorf("--category must be one of %s", strings.Join(names, ", "))
 }
 
 func (c *tailCommand) notices() bool {
@@ -86,7 +90,7 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 	for _, s := range sources {
 		err := s.inspect(ctx, conn)
 		if ctx.Err() != nil {
-			return nil // stopped while it waited
+			return nil // stopped during the wait
 		}
 		if err != nil {
 			return err

@@ -128,7 +128,7 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 		kong.Exit(func(c int) { exited, code = true, c }), // --help
 	)
 	if err != nil {
-		return printError(env.Stderr, name, fmt.Errorf("%w: %w", ErrUsage, err))
+		return printError(env.Stderr, name, "", fmt.Errorf("%w: %w", ErrUsage, err))
 	}
 	ignoreEmptyEnv(k.Model.Node)
 	chosen, err := k.Parse(args)
@@ -136,11 +136,11 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	case exited:
 		return code
 	case err != nil:
-		return printError(env.Stderr, name, fmt.Errorf("%w: %w", ErrUsage, withVariableName(err)))
+		return printError(env.Stderr, name, commandPath(err), fmt.Errorf("%w: %w", ErrUsage, withVariableName(err)))
 	}
 	settings := cli.Common()
 	if env.StateDir, err = settings.stateDir(); err != nil {
-		return printError(env.Stderr, name, err)
+		return printError(env.Stderr, name, "", err)
 	}
 	env.Config = string(settings.Config)
 	env.SettingsFile = cmp.Or(env.Config, found.read)
@@ -149,7 +149,17 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	if found.warning != "" && !isSilent(chosen) {
 		env.Logger.Warn(found.warning)
 	}
-	return printError(env.Stderr, name, chosen.Run(env))
+	return printError(env.Stderr, name, chosen.Selected().FullPath(), chosen.Run(env))
+}
+
+// commandPath returns the name of the program and the command of a command line that kong
+// refused, or nothing where it found no command.
+func commandPath(err error) string {
+	var wrong *kong.ParseError
+	if errors.As(err, &wrong) && wrong.Context != nil && wrong.Context.Selected() != nil {
+		return wrong.Context.Selected().FullPath()
+	}
+	return ""
 }
 
 // withVariableName adds to an error about a flag the name of the environment variable that set
@@ -178,8 +188,9 @@ func withVariableName(err error) error {
 	return err
 }
 
-// printError prints an error on one line, and returns its exit code.
-func printError(w io.Writer, name string, err error) int {
+// printError prints an error on one line, and returns its exit code. For a wrong command line it
+// names the help of the command, or of the program where command is empty.
+func printError(w io.Writer, name, command string, err error) int {
 	if err == nil {
 		return ExitOK
 	}
@@ -196,6 +207,6 @@ func printError(w io.Writer, name string, err error) int {
 		}
 		return ExitFailed
 	}
-	_, _ = fmt.Fprintf(w, "%s: %s (see %s --help)\n", name, text, name)
+	_, _ = fmt.Fprintf(w, "%s: %s (see %s --help)\n", name, text, cmp.Or(command, name))
 	return ExitUsage
 }

@@ -65,13 +65,13 @@ func TestSettingsAndExitCodes(t *testing.T) {
 		"flag wins over environment":    {args: []string{"greet", "--name=flag"}, file: "name: file\n", env: map[string]string{"TEST_GREET_NAME": "env"}, out: "flag 1 []"},
 		"underscores in the file":       {args: []string{"greet"}, file: "log_format: json\n", out: "world 1 []", err: `"msg":"greeting"`},
 		"unknown key in the file":       {args: []string{"greet"}, file: "colour: x\n", code: ExitUsage, err: `"colour" is no setting`},
-		"broken file":                   {args: []string{"greet"}, file: "a: [", code: ExitUsage, err: "settings file"},
+		"broken file":                   {args: []string{"greet"}, file: "a: [", code: ExitUsage, err: "read the settings file CONFIG/tocsin/tocsin.yaml: "},
 		"wrong value in the file":       {args: []string{"greet"}, file: "times: many\n", code: ExitUsage, err: "times"},
-		"unknown flag":                  {args: []string{"greet", "--colour"}, code: ExitUsage, err: "--colour"},
-		"unknown command":               {args: []string{"gret"}, code: ExitUsage, err: "gret"},
+		"unknown flag":                  {args: []string{"greet", "--colour"}, code: ExitUsage, err: "--colour (see test greet --help)"},
+		"unknown command":               {args: []string{"gret"}, code: ExitUsage, err: `"greet"? (see test --help)`},
 		"no command":                    {code: ExitUsage, err: "expected"},
 		"a failure is one line":         {args: []string{"greet", "--break"}, code: ExitFailed, err: "test: greet world: the door is shut; knock\n"},
-		"wrong use found by the code":   {args: []string{"greet", "--times=-1"}, code: ExitUsage, err: "--times must not be negative"},
+		"wrong use found by the code":   {args: []string{"greet", "--times=-1"}, code: ExitUsage, err: "--times must not be negative (see test greet --help)"},
 		"a named file stands alone":     {args: []string{"greet", "--config=other.yaml"}, file: "name: file\n", other: "times: 2\n", out: "world 2 []"},
 		"and hides a broken default":    {args: []string{"--config", "other.yaml", "greet"}, file: "a: [", other: "name: other\n", out: "other 1 []"},
 		"not one that lies there":       {args: []string{"greet"}, here: "name: here\n", out: "world 1 []", err: "./tocsin.yaml is not read; pass --config tocsin.yaml or move it to CONFIG/tocsin/tocsin.yaml"},
@@ -80,6 +80,7 @@ func TestSettingsAndExitCodes(t *testing.T) {
 		"but where it is named":         {args: []string{"greet", "--config=tocsin.yaml"}, here: "name: here\n", out: "here 1 []"},
 		"silent about it":               {args: []string{"whisper"}, here: "name: here\n", out: "world 1 []"},
 		"silent, with the user's own":   {args: []string{"whisper"}, file: "name: file\n", out: "file 1 []"},
+		"a broken named file":           {args: []string{"greet", "--config=other.yaml"}, other: "a: [", code: ExitUsage, err: "other.yaml: yaml"},
 		"a named file must be there":    {args: []string{"greet", "--config=none.yaml"}, code: ExitUsage, err: "none.yaml"},
 		"a wrong key in a named file":   {args: []string{"greet", "--config=other.yaml"}, other: "colour: x\n", code: ExitUsage, err: `"colour" is no setting`},
 		"empty is not set":              {args: []string{"greet"}, env: map[string]string{"TEST_GREET_NAME": ""}, out: "world 1 []"},
@@ -134,7 +135,7 @@ func TestSettingsAndExitCodes(t *testing.T) {
 				t.Errorf("stderr %q, want %q", &stderr, c.err)
 			}
 			if c.code != ExitOK && strings.Count(stderr.String(), "\n") != 1 {
-				t.Errorf("stderr is not one line: %q", &stderr)
+				t.Errorf("stderr %q, want one line", &stderr)
 			}
 			if got, want := strings.Count(stderr.String(), "is not read"), strings.Count(c.err, "is not read"); got != want {
 				t.Errorf("%d warnings about a file that is not read, want %d: %q", got, want, &stderr)
@@ -181,7 +182,7 @@ func TestASettingsFileThatOthersCanWrite(t *testing.T) {
 	}
 }
 
-// TestUserFile: a relative XDG_CONFIG_HOME counts for nothing, as its standard has it.
+// TestUserFile checks that a relative XDG_CONFIG_HOME is ignored, as its standard requires.
 func TestUserFile(t *testing.T) {
 	for _, c := range []struct{ config, home, want string }{
 		{"/c", "/h", "/c/tocsin/tocsin.yaml"},
@@ -192,16 +193,16 @@ func TestUserFile(t *testing.T) {
 		t.Setenv("XDG_CONFIG_HOME", c.config)
 		t.Setenv("HOME", c.home)
 		if got := UserFile(); got != c.want {
-			t.Errorf("XDG_CONFIG_HOME=%q HOME=%q: %q, want %q", c.config, c.home, got, c.want)
+			t.Errorf("XDG_CONFIG_HOME=%q HOME=%q: UserFile = %q, want %q", c.config, c.home, got, c.want)
 		}
 	}
 }
 
-// TestExit: a command may end with a code of its own, and has said why itself.
+// TestExit checks that a command may set the exit code, without an error message.
 func TestExit(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := run(t.Context(), []string{"greet", "--times=7"}, "test", "A test.", &testCLI{}, Env{Stdout: &stdout, Stderr: &stderr})
 	if code != 7 || stdout.Len()+stderr.Len() > 0 {
-		t.Errorf("exit %d: %s%s", code, &stdout, &stderr)
+		t.Errorf("exit %d, output %q, want 7 without output", code, stdout.String()+stderr.String())
 	}
 }

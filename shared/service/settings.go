@@ -179,11 +179,7 @@ func loadUserFile(path string) (kong.Resolver, error) {
 	if err := checkOwner(path, info); err != nil {
 		return nil, err
 	}
-	resolver, err := loadYAML(file)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return resolver, nil
+	return loadYAML(file)
 }
 
 // checkOwner returns an error if a user other than this one and root can write the file.
@@ -221,7 +217,11 @@ type yamlSettings map[string]any
 func loadYAML(r io.Reader) (kong.Resolver, error) {
 	var raw map[string]any
 	if err := yaml.NewDecoder(r).Decode(&raw); err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read the settings file: %w", err)
+		what := "the settings file"
+		if f, is := r.(*os.File); is {
+			what += " " + f.Name()
+		}
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
 	s := yamlSettings{}
 	for key, value := range raw {

@@ -19,7 +19,7 @@ func RequireBus(env service.Env, flags service.BusFlags) error {
 	_, err := statedir.At(env.StateDir).Running()
 	var unannounced *statedir.UnannouncedError
 	if errors.Is(err, statedir.ErrNotRunning) && !errors.As(err, &unannounced) {
-		return fmt.Errorf("%w: start it with: tocsin up", err)
+		return fmt.Errorf(`%w; start it with "tocsin up"`, err)
 	}
 	return err
 }
