@@ -71,20 +71,20 @@ func (e *Errors) identifyWithoutFingerprint(l *telemetry.Log, messageTemplate []
 	var trace stack.Trace
 	e.stackKey, trace = stack.Append(append(e.stackKey[:0], stackMark...), text, l.Message)
 	// A message can have lines that look like frames. Without a source file it is no trace.
-	if trace.Frames == 0 || l.Stack == "" && !trace.Placed {
+	if trace.Frames == 0 || l.Stack == "" && !trace.HasFile {
 		return identifyByTemplate(messageTemplate)
 	}
 	if trace.Vague() {
 		e.stackKey = append(e.stackKey, 0)
 		switch {
-		case trace.Words != "" && strings.Contains(l.Message, trace.Words):
+		case trace.Headline != "" && strings.Contains(l.Message, trace.Headline):
 			// The rest of the message is only about where the error was caught or logged.
 		case firstLine != "": // the template of the message includes the stack
 			e.stackKey = template.Append(e.stackKey, firstLine)
 		default:
 			e.stackKey = append(e.stackKey, messageTemplate...)
 		}
-		e.stackKey = template.Append(append(e.stackKey, 0), trace.Words)
+		e.stackKey = template.Append(append(e.stackKey, 0), trace.Headline)
 	}
 	for _, cause := range trace.Causes {
 		if cause != "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/template"
 )
 
-// fingerprint is what package errortrack makes of a key: with the words where the
-// key alone is vague.
+// fingerprint returns what package errortrack hashes: the key, and the message if the key
+// alone is vague.
 func fingerprint(text, message string) string {
 	key, t := keyOf(text, message)
 	for _, words := range t.Causes {
@@ -19,33 +19,33 @@ func fingerprint(text, message string) string {
 		return "words: " + template.Message(message)
 	case !t.Vague():
 		return key
-	case t.Words != "" && strings.Contains(message, t.Words):
+	case t.Headline != "" && strings.Contains(message, t.Headline):
 		message = ""
 	}
-	return key + "words: " + template.Message(message) + ", " + template.Message(t.Words)
+	return key + "words: " + template.Message(message) + ", " + template.Message(t.Headline)
 }
 
 type seen struct{ text, message string }
 
-// js is an error in Chromium: its frames, the innermost first, as "name place".
-func js(words string, frames ...string) seen {
+// js returns an error in Chromium. Its frames are given as "name location", the innermost
+// first.
+func js(headline string, frames ...string) seen {
 	var b strings.Builder
-	b.WriteString(words)
+	b.WriteString(headline)
 	for _, f := range frames {
-		name, place, named := strings.Cut(f, " ")
+		name, location, named := strings.Cut(f, " ")
 		if named && name != "" {
-			b.WriteString("\n    at " + strings.ReplaceAll(name, "+", " ") + " (" + place + ")")
+			b.WriteString("\n    at " + strings.ReplaceAll(name, "+", " ") + " (" + location + ")")
 		} else {
 			b.WriteString("\n    at " + strings.TrimSpace(f))
 		}
 	}
-	return seen{b.String(), "Uncaught " + words}
+	return seen{b.String(), "Uncaught " + headline}
 }
 
-// TestWhichAreOne is what the fingerprint promises: the same bug is one error, on
-// whatever build, machine, line and id, and two bugs are two. Those that it can't
-// tell are in the table, too, as what they are.
-func TestWhichAreOne(t *testing.T) {
+// TestSameError checks that one bug is one error on all builds, machines, lines and ids, and
+// that two bugs are two errors. The table also has the cases in which this fails.
+func TestSameError(t *testing.T) {
 	const undefined = "TypeError: Cannot read properties of undefined (reading 'total')"
 	for _, tt := range []struct {
 		name string
@@ -125,9 +125,9 @@ func TestWhichAreOne(t *testing.T) {
 
 		{"two lines of one function, by their words", js(undefined, "renderCart /a/src/cart.js:10:1"), js("TypeError: f is not a function", "renderCart /a/src/cart.js:44:1"), false},
 
-		// What it can't tell. Without positions two lines of one function are one where
-		// words and type are, or where the app throws one type of its own in both.
-		// Browsers have words and names of their own for one bug.
+		// The limits. Without positions, two lines of one function are one error if type and
+		// message are the same, or if the app throws one type of its own in both. Browsers
+		// have their own messages and names for one bug.
 		{"two lines of one function that say the same are one", js(undefined, "renderCart /a/src/cart.js:10:1"), js(undefined, "renderCart /a/src/cart.js:44:1"), true},
 		{"two lines of one function that throw a type of the app's are one", js("CartError: no price", "renderCart /a/src/cart.js:10:1"), js("CartError: no owner", "renderCart /a/src/cart.js:44:1"), true},
 		{"a bug in Chrome and in Firefox is two", js(undefined, "renderCart https://shop.example/cart.js:10:1"), seen{"renderCart@https://shop.example/cart.js:10:1", "Uncaught TypeError: x is undefined"}, false},
@@ -136,8 +136,8 @@ func TestWhichAreOne(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := fingerprint(tt.a.text, tt.a.message), fingerprint(tt.b.text, tt.b.message)
-			if (a == b) != tt.one {
-				t.Errorf("one: %v\n%s\nand\n%s", a == b, a, b)
+			if got := a == b; got != tt.one {
+				t.Errorf("got one error: %v, want %v\n%s\nand\n%s", got, tt.one, a, b)
 			}
 		})
 	}

@@ -2,13 +2,13 @@ package stack
 
 import "strings"
 
-// keptSegments is how many of a path's segments count, the last: what stands before
-// them is where a build or a machine has it. Of those that stand for any value, as
-// routers have them ([id]/page.tsx), as many more do.
+// keptSegments is how many of a path's last segments count. Those before them differ between
+// builds and machines. As many more count if routers use them as parameters, as in
+// [id]/page.tsx.
 const keptSegments = 2
 
-// appendFile appends a file as it is called in every build and on every machine: the
-// last segments of its path, without query, versions and hashes.
+// appendFile appends the part of a file's name that is the same in every build and on every
+// machine: the last segments of its path, without query, versions and hashes.
 func appendFile(dst []byte, file string) []byte {
 	if scheme := strings.Index(file, "://"); scheme >= 0 { // and the host
 		web := file[:scheme] == "https" || file[:scheme] == "http"
@@ -19,7 +19,7 @@ func appendFile(dst []byte, file string) []byte {
 			}
 		}
 		slash := strings.IndexByte(file, '/')
-		if slash < 0 || web && ofPage(file) {
+		if slash < 0 || web && isPage(file) {
 			return dst // a script in the page itself
 		}
 		file = file[slash+1:]
@@ -56,9 +56,9 @@ func appendFile(dst []byte, file string) []byte {
 	return dst
 }
 
-// ofPage reports whether what a server has at a path is a page rather than a script. One
-// script stands in many pages, and is one still.
-func ofPage(path string) bool {
+// isPage reports whether a path is that of a page rather than of a script. One script can be
+// inlined in many pages.
+func isPage(path string) bool {
 	name := path[strings.LastIndexByte(path, '/')+1:]
 	dot := strings.LastIndexByte(name, '.')
 	if dot < 0 {
@@ -81,12 +81,12 @@ func firstSlash(path string) int {
 	return -1
 }
 
-// appendSegment appends a segment without the words in it that a build made: cart in
-// cart-8f3c2a1b.js. Where nothing else is in it there is an asterisk.
+// appendSegment appends a segment without the words that a build generated: cart.js for
+// cart-8f3c2a1b.js. If nothing is left, it appends an asterisk.
 func appendSegment(dst []byte, segment string) []byte {
 	begin := len(dst)
-	// Vite and Rollup have hashes of 8 characters, also - and _ among them.
-	if dot := strings.IndexByte(segment, '.'); dot > 9 && (segment[dot-9] == '-' || segment[dot-9] == '.') && mixed(segment[dot-8:dot]) {
+	// The hashes of Vite and Rollup have 8 characters, which include - and _.
+	if dot := strings.IndexByte(segment, '.'); dot > 9 && (segment[dot-9] == '-' || segment[dot-9] == '.') && isHash(segment[dot-8:dot]) {
 		dst = appendWords(dst, segment[:dot-9])
 		if len(dst) == begin {
 			dst = append(dst, '*')
@@ -100,8 +100,8 @@ func appendSegment(dst []byte, segment string) []byte {
 	return dst
 }
 
-// appendWords appends the words of a segment with the marks before them, but those
-// that a build made.
+// appendWords appends the words of a segment, each with the mark before it, except those that
+// a build generated.
 func appendWords(dst []byte, segment string) []byte {
 	begin, dropped := len(dst), false
 	for segment != "" {
@@ -115,10 +115,10 @@ func appendWords(dst []byte, segment string) []byte {
 		}
 		word := segment[mark:end]
 		switch {
-		case made(word, dropped):
+		case isGenerated(word, dropped):
 			dropped = true
 		case dropped && len(dst) == begin && segment[0] != '.':
-			dst = append(dst, word...) // without the mark that nothing stands before
+			dst = append(dst, word...) // without the mark, because nothing is before it
 		default:
 			dst = append(dst, segment[:end]...)
 		}
@@ -129,10 +129,10 @@ func appendWords(dst []byte, segment string) []byte {
 
 func isMark(c byte) bool { return c == '.' || c == '-' || c == '_' || c == '~' || c == '@' || c == '+' }
 
-// made reports whether a word looks as if a build or a clock had made it rather than a
-// person: a number, hex digits, letters and digits in turn. Where another word of the
-// segment is made, short groups of hex digits are, too, as in a UUID.
-func made(word string, another bool) bool {
+// isGenerated reports whether a word looks as if a build or a clock had generated it: a
+// number, hex digits, letters and digits in turn. afterGenerated reports whether another word
+// of the segment was generated; then short groups of hex digits are, too, as in a UUID.
+func isGenerated(word string, afterGenerated bool) bool {
 	hex, letters, digits, changes := true, 0, 0, 0
 	for i := range len(word) {
 		c := word[i]
@@ -153,7 +153,7 @@ func made(word string, another bool) bool {
 	case letters == 0:
 		return digits > 0
 	case hex && digits > 0:
-		return len(word) >= 6 || another && len(word) >= 4
+		return len(word) >= 6 || afterGenerated && len(word) >= 4
 	case hex:
 		return len(word) >= 8
 	default:
@@ -161,9 +161,9 @@ func made(word string, another bool) bool {
 	}
 }
 
-// mixed reports whether 8 characters look like a hash in base 64 or 32 rather than a
-// word: a digit in them, or a capital behind a small letter, or capitals alone.
-func mixed(text string) bool {
+// isHash reports whether 8 characters look like a hash in base 64 or 32 rather than a word:
+// letters with a digit, a capital behind a small letter, or only capitals.
+func isHash(text string) bool {
 	capitals, small, inside, digits := 0, 0, false, 0
 	for i := range len(text) {
 		switch c := text[i]; {

@@ -2,40 +2,39 @@ package stack
 
 import "strings"
 
-// at takes what stands behind "at ": a frame of V8, Java or .NET, or the place of
-// one of Rust.
-func (s *scan) at(rest string) {
+// atFrame reads the text behind "at ": a frame of V8, Java or .NET, or the location of a
+// pending frame of Rust.
+func (s *scan) atFrame(rest string) {
 	if s.isPending {
 		s.isPending = false
-		s.pending.file = place(rest)
-		s.keep(s.pending)
+		s.pending.file = trimPosition(rest)
+		s.addFrame(s.pending)
 		return
 	}
-	rest = strings.TrimSuffix(strings.TrimPrefix(rest, "async "), " {") // which opens what else Node knows of the error
+	rest = strings.TrimSuffix(strings.TrimPrefix(rest, "async "), " {") // Node prints the fields of the error in braces
 	open := strings.IndexByte(rest, '(')
 	switch {
 	case rest == "":
-	case open > 0 && rest[open-1] == ' ': // V8: name (place)
-		name, where := strings.TrimPrefix(rest[:open-1], "new "), inner(rest[open+1:])
-		if !prose(name, where) {
-			s.v8(name, where)
+	case open > 0 && rest[open-1] == ' ': // V8: name (location)
+		name, where := strings.TrimPrefix(rest[:open-1], "new "), insideParens(rest[open+1:])
+		if !isProse(name, where) {
+			s.v8Frame(name, where)
 		}
-	case open > 0 && !isPlace(rest):
-		if !prose(rest[:open], "") {
-			s.call(rest, open)
+	case open > 0 && !isLocation(rest):
+		if !isProse(rest[:open], "") {
+			s.callFrame(rest, open)
 		}
-	case place(rest) != rest || strings.HasPrefix(rest, "<"):
-		s.v8("", rest)
-	case !isPlace(rest) && !isDigit(rest[0]) && !prose(rest, ""): // a name alone, as decoders of other formats write it
-		s.keep(frame{function: rest})
+	case trimPosition(rest) != rest || strings.HasPrefix(rest, "<"):
+		s.v8Frame("", rest)
+	case !isLocation(rest) && !isDigit(rest[0]) && !isProse(rest, ""): // only a name, as decoders of other formats write it
+		s.addFrame(frame{function: rest})
 	}
 }
 
-// prose reports whether the text behind "at " is prose, such as "row 12 (of 40)": a name
-// and a place have no spaces, except for a place that ends with its line, and a name
-// before one.
-func prose(name, where string) bool {
-	if place(where) != where || strings.HasPrefix(where, "eval at ") || strings.HasPrefix(where, "<") {
+// isProse reports whether the text behind "at " is not a frame, as in "row 12 (of 40)": it has
+// a space in the name or in the location, and the location has no line.
+func isProse(name, where string) bool {
+	if trimPosition(where) != where || strings.HasPrefix(where, "eval at ") || strings.HasPrefix(where, "<") {
 		return false
 	}
 	if as := strings.Index(name, " [as "); as >= 0 {
@@ -44,16 +43,16 @@ func prose(name, where string) bool {
 	return strings.IndexByte(name, ' ') >= 0 || strings.IndexByte(where, ' ') >= 0
 }
 
-// inner is what a parenthesis holds that ends with the line.
-func inner(text string) string {
+// insideParens returns the text before the last closing parenthesis.
+func insideParens(text string) string {
 	if end := strings.LastIndexByte(text, ')'); end >= 0 {
 		return text[:end]
 	}
 	return text
 }
 
-// v8 takes a frame of V8, or of a decoder that writes like it.
-func (s *scan) v8(name, where string) {
+// v8Frame reads a frame of V8, or of a decoder that writes the same format.
+func (s *scan) v8Frame(name, where string) {
 	if as := strings.Index(name, " [as "); as >= 0 {
 		name = name[:as]
 	}
@@ -64,24 +63,24 @@ func (s *scan) v8(name, where string) {
 		}
 	}
 	where = strings.TrimPrefix(where, "address at ") // Hermes
-	file := place(where)
-	s.keep(frame{function: name, file: file, language: byFile(file, javaScript)})
+	file := trimPosition(where)
+	s.addFrame(frame{function: name, file: file, language: languageOf(file, javaScript)})
 }
 
-// call takes a frame of Java or .NET, whose arguments or place follow the name
-// without a space.
-func (s *scan) call(rest string, open int) {
+// callFrame reads a frame of Java or .NET, whose location or arguments follow the name without
+// a space.
+func (s *scan) callFrame(rest string, open int) {
 	name, args := rest[:open], rest[open+1:]
 	end := strings.IndexByte(args, ')')
 	if end < 0 {
 		end = len(args)
 	}
-	if args := args[:end]; ofJava(args) {
-		file := place(args)
+	if args := args[:end]; isJavaLocation(args) {
+		file := trimPosition(args)
 		if file == "Native Method" || file == "Unknown Source" || file == "<generated>" {
 			file = ""
 		}
-		s.keep(frame{function: name, file: file, language: java})
+		s.addFrame(frame{function: name, file: file, language: java})
 		return
 	}
 	file := ""
@@ -91,28 +90,29 @@ func (s *scan) call(rest string, open int) {
 			file = file[:at]
 		}
 	}
-	s.keep(frame{function: name, file: file, language: dotnet})
+	s.addFrame(frame{function: name, file: file, language: dotnet})
 }
 
-// ofJava reports whether what a parenthesis holds is a place, and no arguments.
-func ofJava(args string) bool {
+// isJavaLocation reports whether the text in parentheses is a location of Java, and not a list
+// of arguments.
+func isJavaLocation(args string) bool {
 	switch args {
 	case "Native Method", "Unknown Source", "<generated>", "SourceFile":
 		return true
 	}
-	file := place(args)
-	return byFile(file, unknown) == java || file == "SourceFile"
+	file := trimPosition(args)
+	return languageOf(file, unknown) == java || file == "SourceFile"
 }
 
-// isPlace reports whether a text is where something is rather than its name.
-func isPlace(text string) bool {
+// isLocation reports whether a text is a location rather than a name.
+func isLocation(text string) bool {
 	if text[0] == '/' || text[0] == '.' || len(text) > 2 && text[1] == ':' && text[2] == '\\' {
 		return true
 	}
 	if scheme := strings.IndexByte(text, ':'); scheme > 0 && isScheme(text[:scheme]) {
 		return true // https://..., node:internal/..., file:///...
 	}
-	return text == "native" || place(text) != text
+	return text == "native" || trimPosition(text) != text
 }
 
 func isScheme(text string) bool {
@@ -124,8 +124,8 @@ func isScheme(text string) bool {
 	return true
 }
 
-// place is a file without its line and column.
-func place(text string) string {
+// trimPosition removes line and column from the end of a location.
+func trimPosition(text string) string {
 	for range 2 {
 		end := len(text)
 		for end > 0 && isDigit(text[end-1]) {
@@ -139,9 +139,9 @@ func place(text string) string {
 	return text
 }
 
-// phpFrame takes #0 /src/Cart.php(12): Cart->total(). The place is that of the call:
-// where the function itself was is with the frame before, and for the first with
-// the exception.
+// phpFrame reads #0 /src/Cart.php(12): Cart->total(). The location is that of the call. The
+// file of the function itself is in the previous frame, and for the first frame in the line
+// of the exception.
 func (s *scan) phpFrame(line string) bool {
 	n := 1
 	for n < len(line) && isDigit(line[n]) {
@@ -169,20 +169,20 @@ func (s *scan) phpFrame(line string) bool {
 	}
 	file := s.thrownIn
 	s.thrownIn = where
-	s.keep(frame{function: call, file: file, language: php})
+	s.addFrame(frame{function: call, file: file, language: php})
 	return true
 }
 
-// thrownAt notes where PHP reports whether an exception was thrown: ... in /src/Cart.php:12.
-func (s *scan) thrownAt(line string) {
+// noteThrownIn notes the file in which PHP threw an exception: ... in /src/Cart.php:12.
+func (s *scan) noteThrownIn(line string) {
 	if in := strings.LastIndex(line, " in "); in >= 0 && s.thrownIn == "" {
-		if file := place(line[in+len(" in "):]); strings.HasSuffix(file, ".php") {
+		if file := trimPosition(line[in+len(" in "):]); strings.HasSuffix(file, ".php") {
 			s.thrownIn = file
 		}
 	}
 }
 
-// rustFrame takes 12: app::cart::total, whose place follows on the next line.
+// rustFrame reads 12: app::cart::total, whose location is on the next line.
 func (s *scan) rustFrame(line string) bool {
 	n := 0
 	for n < len(line) && isDigit(line[n]) {
@@ -195,16 +195,16 @@ func (s *scan) rustFrame(line string) bool {
 	if strings.HasPrefix(name, "0x") { // with its address
 		_, name, _ = strings.Cut(name, " - ")
 	}
-	if name == "" || !s.rust && !strings.Contains(name, "::") {
+	if name == "" || !s.isRust && !strings.Contains(name, "::") {
 		return false
 	}
-	s.rust = true
+	s.isRust = true
 	s.pending, s.isPending = frame{function: name, language: rust}, true
 	return true
 }
 
-// pythonFrame takes File "/src/cart.py", line 12, in total. Those of a group of
-// exceptions stand behind a bar.
+// pythonFrame reads File "/src/cart.py", line 12, in total. In a group of exceptions, frames
+// are behind a bar.
 func (s *scan) pythonFrame(line string) bool {
 	if line[0] != 'F' {
 		line = strings.TrimLeft(line, "|+- ")
@@ -218,25 +218,25 @@ func (s *scan) pythonFrame(line string) bool {
 	}
 	_, name, _ := strings.Cut(rest, ", in ")
 	s.outermostFirst, s.afterPython = true, true
-	s.keep(frame{function: name, file: file, language: python})
+	s.addFrame(frame{function: name, file: file, language: python})
 	return true
 }
 
-// pythonEnd takes the line behind Python's frames, which names the exception.
-func (s *scan) pythonEnd(line string) {
+// pythonType reads the line behind Python's frames, which names the exception.
+func (s *scan) pythonType(line string) {
 	s.afterPython = false
-	if kind := typeOf(line, true); kind != "" {
-		s.kind, s.words = kind, line
+	if errorType := parseType(line, true); errorType != "" {
+		s.errorType, s.headline = errorType, line
 	}
 }
 
-// goFrame takes a place of Go, whose function was on the line before.
+// goFrame reads a location of Go, whose function is on the previous line.
 func (s *scan) goFrame(line string) bool {
 	at := strings.Index(line, ".go:")
 	if at < 0 || at+4 == len(line) || !isDigit(line[at+4]) {
 		return false
 	}
-	name := s.before
+	name := s.previous
 	if strings.HasPrefix(name, "created by ") || name == "" {
 		return true
 	}
@@ -245,16 +245,16 @@ func (s *scan) goFrame(line string) bool {
 			name = name[:open]
 		}
 	}
-	s.goOn = true
-	if name == "panic" { // what ran until then was who caught it
-		s.kept, s.any = 0, true
+	s.isGo = true
+	if name == "panic" { // the frames above it belong to deferred functions
+		s.numFrames, s.foundFrame = 0, true
 		return true
 	}
-	s.keep(frame{function: name, file: line[:at+3], language: golang})
+	s.addFrame(frame{function: name, file: line[:at+3], language: golang})
 	return true
 }
 
-// rubyFrame takes /src/cart.rb:12:in `total', also with an error behind it.
+// rubyFrame reads /src/cart.rb:12:in `total', also with an error behind it.
 func (s *scan) rubyFrame(line string) bool {
 	in := strings.Index(line, ":in ")
 	if in < 0 || in+4 == len(line) || line[in+4] != '`' && line[in+4] != '\'' {
@@ -264,18 +264,17 @@ func (s *scan) rubyFrame(line string) bool {
 	if end := strings.IndexByte(name, '\''); end >= 0 {
 		name, rest = name[:end], name[end+1:]
 	}
-	file := place(strings.TrimPrefix(line[:in], "from "))
-	if rest != "" && !s.any && s.kind == "" { // : undefined method `x' for nil (NoMethodError)
+	file := trimPosition(strings.TrimPrefix(line[:in], "from "))
+	if rest != "" && !s.foundFrame && s.errorType == "" { // : undefined method `x' for nil (NoMethodError)
 		if open := strings.LastIndexByte(rest, '('); open >= 0 && rest[len(rest)-1] == ')' && isName(rest[open+1:len(rest)-1]) {
-			s.kind, s.words = rest[open+1:len(rest)-1], rest
+			s.errorType, s.headline = rest[open+1:len(rest)-1], rest
 		}
 	}
-	s.keep(frame{function: name, file: file, language: ruby})
+	s.addFrame(frame{function: name, file: file, language: ruby})
 	return true
 }
 
-// geckoFrame takes total@https://shop.example/cart.js:12:5, as Firefox and Safari
-// write it.
+// geckoFrame reads total@https://shop.example/cart.js:12:5, as Firefox and Safari write it.
 func (s *scan) geckoFrame(line string) bool {
 	at := strings.IndexByte(line, '@')
 	if at < 0 || at+1 == len(line) {
@@ -284,7 +283,7 @@ func (s *scan) geckoFrame(line string) bool {
 	name, where := line[:at], line[at+1:]
 	if eval := strings.Index(where, " line "); eval >= 0 { // app.js line 10 > eval:1:1
 		name, where = "", where[:eval]
-	} else if where != "[native code]" && (place(where) == where || strings.IndexByte(where, ' ') >= 0 || where[0] != '/' && !strings.Contains(where, ":/")) {
+	} else if where != "[native code]" && (trimPosition(where) == where || strings.IndexByte(where, ' ') >= 0 || where[0] != '/' && !strings.Contains(where, ":/")) {
 		return false
 	}
 	if star := strings.LastIndexByte(name, '*'); star >= 0 { // async*, promise callback*
@@ -293,8 +292,8 @@ func (s *scan) geckoFrame(line string) bool {
 	if strings.IndexByte(name, ' ') >= 0 { // global code
 		name = ""
 	}
-	file := place(where)
-	s.keep(frame{function: name, file: file, language: byFile(file, javaScript)})
+	file := trimPosition(where)
+	s.addFrame(frame{function: name, file: file, language: languageOf(file, javaScript)})
 	return true
 }
 

@@ -8,23 +8,29 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/stack"
 )
 
-// sound: whatever came in, the key is bounded, the same each time and appended to
-// what was there, and lines that are no frames behind it don't change it.
-func sound(t *testing.T, text, message string) {
+// checkAppend checks that a key is bounded, is the same each time, and is appended to what was
+// there.
+func checkAppend(t *testing.T, text, message string) {
 	t.Helper()
 	key, trace := stack.Append(nil, text, message)
 	if len(key) > stack.MaxKey {
-		t.Fatalf("a key of %d bytes", len(key))
+		t.Fatalf("got a key of %d bytes, want at most %d", len(key), stack.MaxKey)
 	}
-	if trace.Frames > stack.MaxFrames || trace.Named > trace.Frames || (trace.Frames == 0) != (trace.Top() == "") {
-		t.Fatalf("%+v, top %q", trace, trace.Top())
+	if trace.Frames > stack.MaxFrames || trace.Named > trace.Frames {
+		t.Fatalf("got %d frames, %d of them named, want at most %d", trace.Frames, trace.Named, stack.MaxFrames)
+	}
+	if (trace.Frames == 0) != (trace.Top() == "") {
+		t.Fatalf("got Top() = %q with %d frames, want it empty only without frames", trace.Top(), trace.Frames)
 	}
 	again, second := stack.Append([]byte("before"), text, message)
-	if string(again) != "before"+string(key) || second.Type != trace.Type || second.Words != trace.Words || second.Top() != trace.Top() {
-		t.Fatalf("%q, then %q", key, again)
+	if want := "before" + string(key); string(again) != want {
+		t.Fatalf("got %q the second time, want %q", again, want)
 	}
-	if trace.Words != "" && !strings.Contains(text, trace.Words) {
-		t.Fatalf("words %q", trace.Words)
+	if second.Type != trace.Type || second.Headline != trace.Headline || second.Top() != trace.Top() {
+		t.Fatalf("got %+v the second time, want %+v", second, trace)
+	}
+	if trace.Headline != "" && !strings.Contains(text, trace.Headline) {
+		t.Fatalf("got headline %q, want a part of %q", trace.Headline, text)
 	}
 }
 
@@ -40,11 +46,11 @@ func FuzzAppend(f *testing.F) {
 	} {
 		f.Add(text, "")
 	}
-	f.Fuzz(sound)
+	f.Fuzz(checkAppend)
 }
 
-// TestBounds: a trace of any length has a key that is bounded, and costs no more than
-// its first part.
+// TestBounds checks that the key of a very long trace is bounded, and is made from the first
+// part of the trace only.
 func TestBounds(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	for _, text := range []string{
@@ -52,16 +58,16 @@ func TestBounds(t *testing.T) {
 		strings.Repeat("Caused by: ", 1<<16), "at f (/" + strings.Repeat("["+strings.Repeat("x", 200)+"]/", 9) + "a.js:1:1)", strings.Repeat("Caused by: E: x\n at a (/b.js:1)\n", 1<<12), strings.Repeat("at a (/b.js:1:1)\n", 1<<16), strings.Repeat("\n", 1<<20),
 		strings.Repeat(`File "/a.py", line 1, in f`+"\n", 1<<12), "at f (/" + strings.Repeat("a-", 1<<19) + ".js:1:1)",
 	} {
-		sound(t, text, long)
+		checkAppend(t, text, long)
 		key, _ := stack.Append(nil, text, "")
 		cut, _ := stack.Append(nil, text[:min(len(text), stack.MaxScan)], "")
 		if !bytes.Equal(key, cut) {
-			t.Errorf("%.40q: what lies beyond the bound counts", text)
+			t.Errorf("%.40q: got key %q, want that of the first %d bytes, %q", text, key, stack.MaxScan, cut)
 		}
 	}
 }
 
-// large is a trace of about 4 KB: frames of a library with the app's in between.
+// large returns a trace of about 4 KB with a number of frames of the app.
 func large(app int) string {
 	var b strings.Builder
 	b.WriteString("TypeError: Cannot read properties of undefined (reading 'total')\n")

@@ -2,12 +2,11 @@ package stack
 
 import "strings"
 
-// byFile is the language of a file by its name, or another one where that says
-// nothing.
-func byFile(file string, other language) language {
+// languageOf returns the language of a file by its extension, or fallback if that is unknown.
+func languageOf(file string, fallback language) language {
 	dot := strings.LastIndexByte(file, '.')
 	if dot < 0 {
-		return other
+		return fallback
 	}
 	switch file[dot+1:] {
 	case "js", "mjs", "cjs", "jsx", "ts", "tsx", "mts", "vue", "svelte":
@@ -27,67 +26,67 @@ func byFile(file string, other language) language {
 	case "rs":
 		return rust
 	default:
-		return other
+		return fallback
 	}
 }
 
-// inApp reports whether a frame is of the app's own code: all that is not known to be of
-// others.
+// inApp reports whether a frame is of the app's own code, which is all code that is not known
+// to be of libraries.
 func inApp(f *frame) bool {
 	switch f.language {
 	case javaScript:
-		return appScript(f.file)
+		return isAppScript(f.file)
 	case python:
-		return !holds(f.file, pythons[:]) && !strings.HasPrefix(f.file, "<") && !ofStdlib(f.file)
+		return !containsAny(f.file, pythonDirs[:]) && !strings.HasPrefix(f.file, "<") && !isPythonStandard(f.file)
 	case golang:
-		return !holds(f.file, goModules[:]) && !goStandard(f)
+		return !containsAny(f.file, goModules[:]) && !isGoStandard(f)
 	case java:
-		return appClass(f.function)
+		return isAppClass(f.function)
 	case dotnet:
-		return !begins(f.function, dotnets[:])
-	case unknown: // where there is no file, or none of a language
-		return !begins(f.function, dotnets[:]) && !begins(f.function, rusts[:]) && !holds(f.file, vendored[:])
+		return !hasAnyPrefix(f.function, dotnetPrefixes[:])
+	case unknown: // without a file, or with an unknown extension
+		return !hasAnyPrefix(f.function, dotnetPrefixes[:]) && !hasAnyPrefix(f.function, rustPrefixes[:]) && !containsAny(f.file, vendorDirs[:])
 	case ruby:
-		return !holds(f.file, rubies[:]) && !strings.HasPrefix(f.file, "<internal:") && !strings.HasPrefix(f.file, "(eval")
+		return !containsAny(f.file, rubyDirs[:]) && !strings.HasPrefix(f.file, "<internal:") && !strings.HasPrefix(f.file, "(eval")
 	case php:
 		return f.file != "[internal function]" && !strings.Contains(f.file, "/vendor/")
 	default:
-		return !holds(f.file, crates[:]) && !begins(strings.TrimLeft(f.function, "<&"), rusts[:])
+		return !containsAny(f.file, rustDirs[:]) && !hasAnyPrefix(strings.TrimLeft(f.function, "<&"), rustPrefixes[:])
 	}
 }
 
-// Where the code of others lies.
+// Parts of the paths of libraries.
 var (
-	vendored  = [...]string{"node_modules", "/vendor/", "site-packages", "/.cargo/"}
-	scripts   = [...]string{"node_modules", "vendor", "webpack", "@vite", "bower_components", "~"} // segments of a path
-	pythons   = [...]string{"site-packages", "dist-packages", "/vendor/", "\\Lib\\", "\\lib\\"}
-	goModules = [...]string{"@v", "/vendor/"}
-	rubies    = [...]string{"/gems/", "/lib/ruby/", "/rubygems/", "/bundler/", "/bin/bundle", "/vendor/"}
-	crates    = [...]string{"/rustc/", "/.cargo/", "/.rustup/", "/vendor/", "library/std/", "library/core/", "library/alloc/"}
+	vendorDirs = [...]string{"node_modules", "/vendor/", "site-packages", "/.cargo/"}
+	scriptDirs = [...]string{"node_modules", "vendor", "webpack", "@vite", "bower_components", "~"} // segments of a path
+	pythonDirs = [...]string{"site-packages", "dist-packages", "/vendor/", "\\Lib\\", "\\lib\\"}
+	goModules  = [...]string{"@v", "/vendor/"}
+	rubyDirs   = [...]string{"/gems/", "/lib/ruby/", "/rubygems/", "/bundler/", "/bin/bundle", "/vendor/"}
+	rustDirs   = [...]string{"/rustc/", "/.cargo/", "/.rustup/", "/vendor/", "library/std/", "library/core/", "library/alloc/"}
 )
 
-// The prefixes of names of others.
+// Prefixes of the names of functions in libraries.
 var (
-	javas = [...]string{
+	javaPrefixes = [...]string{
 		"java.", "javax.", "jdk.", "sun.", "com.sun.", "kotlin.", "kotlinx.", "scala.", "jakarta.", "groovy.", "clojure.", "android.", "androidx.", "dalvik.",
 		"com.android.", "org.springframework.", "org.apache.", "org.hibernate.", "org.eclipse.", "org.jboss.", "org.junit.", "org.gradle.", "org.codehaus.",
 		"org.postgresql.", "com.mysql.", "com.zaxxer.", "com.fasterxml.", "com.google.common.", "io.netty.", "io.grpc.", "io.reactivex.", "io.vertx.",
 		"io.micronaut.", "io.quarkus.", "io.ktor.", "reactor.", "akka.", "okhttp3.", "retrofit2.", "ch.qos.logback.", "org.slf4j.", "feign.",
 	}
-	dotnets = [...]string{
+	dotnetPrefixes = [...]string{
 		"System.", "Microsoft.", "MS.", "Windows.", "Mono.", "lambda_method", "Newtonsoft.", "Castle.", "Autofac.", "NUnit.", "Xunit.", "MediatR.", "Npgsql.",
 	}
-	rusts = [...]string{
+	rustPrefixes = [...]string{
 		"std::", "core::", "alloc::", "rust_begin_unwind", "__rust", "rust_panic", "_start", "__libc_start", "start_thread", "clone3", "tokio::", "<alloc::", "<core::", "<std::",
 		"backtrace::", "main.cold",
 	}
 )
 
-// javaMade are in the names of classes that Java's libraries make while they run.
-var javaMade = [...]string{"$$", "$Proxy", "$HibernateProxy$", "$ByteBuddy$", "$MockitoMock$"}
+// javaGenerated are parts of the names of classes that Java's libraries generate at run time.
+var javaGenerated = [...]string{"$$", "$Proxy", "$HibernateProxy$", "$ByteBuddy$", "$MockitoMock$"}
 
-func holds(text string, any []string) bool {
-	for _, part := range any {
+func containsAny(text string, parts []string) bool {
+	for _, part := range parts {
 		if strings.Contains(text, part) {
 			return true
 		}
@@ -95,18 +94,18 @@ func holds(text string, any []string) bool {
 	return false
 }
 
-func begins(text string, any []string) bool {
-	for _, start := range any {
-		if strings.HasPrefix(text, start) {
+func hasAnyPrefix(text string, prefixes []string) bool {
+	for _, prefix := range prefixes {
+		if strings.HasPrefix(text, prefix) {
 			return true
 		}
 	}
 	return false
 }
 
-// appScript reports whether a script is of the app: not of the engine, a browser's
-// extension, a development server, or a bundle that is named for being of others.
-func appScript(file string) bool {
+// isAppScript reports whether a script is of the app, and not of the engine, a browser's
+// extension, a development server, or a bundle with the name of a library.
+func isAppScript(file string) bool {
 	if file == "" {
 		return true // only the function is known
 	}
@@ -114,21 +113,21 @@ func appScript(file string) bool {
 	case '<', '[', '(': // <anonymous>, [native code], (webpack)
 		return false
 	}
-	if begins(file, engines[:]) || ofExtension(file) || among(file, scripts[:]) {
+	if hasAnyPrefix(file, enginePrefixes[:]) || isExtension(file) || hasSegment(file, scriptDirs[:]) {
 		return false
 	}
-	return !begins(file[lastSlash(file)+1:], bundles[:])
+	return !hasAnyPrefix(file[lastSlash(file)+1:], bundlePrefixes[:])
 }
 
-// ofExtension reports whether a script is of a browser's extension.
-func ofExtension(file string) bool {
+// isExtension reports whether a script is of a browser's extension.
+func isExtension(file string) bool {
 	scheme, _, ok := strings.Cut(file[:min(len(file), 32)], "://")
 	return ok && strings.HasSuffix(scheme, "-extension")
 }
 
-// among reports whether a segment of a path, but for the last, is one of some. It is
-// asked of most frames, so that it looks at each byte but once.
-func among(path string, any []string) bool {
+// hasSegment reports whether a segment of a path, except the last, is one of some. It is
+// called for most frames, so it reads each byte only once.
+func hasSegment(path string, segments []string) bool {
 	begin := 0
 	for i := range len(path) {
 		if path[i] != '/' && path[i] != '\\' {
@@ -136,8 +135,8 @@ func among(path string, any []string) bool {
 		}
 		segment := path[begin:i]
 		begin = i + 1
-		for _, one := range any {
-			if segment == one {
+		for _, s := range segments {
+			if segment == s {
 				return true
 			}
 		}
@@ -145,13 +144,13 @@ func among(path string, any []string) bool {
 	return false
 }
 
-// The prefixes of the scripts of engines, and of bundles of others' code.
+// Prefixes of the scripts of engines, and of bundles with the code of libraries.
 var (
-	engines = [...]string{"node:", "internal/", "native", "index ", "ext:", "deno:", "bun:", "wasm:", "webpack/", "https://deno.land/std"}
-	bundles = [...]string{"@react-refresh", "vendor", "polyfill", "framework-", "zone.js", "zone-evergreen", "jquery", "react-dom", "main-polyfill"}
+	enginePrefixes = [...]string{"node:", "internal/", "native", "index ", "ext:", "deno:", "bun:", "wasm:", "webpack/", "https://deno.land/std"}
+	bundlePrefixes = [...]string{"@react-refresh", "vendor", "polyfill", "framework-", "zone.js", "zone-evergreen", "jquery", "react-dom", "main-polyfill"}
 )
 
-// lastSlash is where the last slash of a path is, or backslash, or -1.
+// lastSlash returns the index of the last slash or backslash in a path, or -1.
 func lastSlash(path string) int {
 	for i := len(path) - 1; i >= 0; i-- {
 		if path[i] == '/' || path[i] == '\\' {
@@ -161,15 +160,15 @@ func lastSlash(path string) int {
 	return -1
 }
 
-// ofStdlib reports whether a file lies in Python's own library: lib/python3.12/json.
-func ofStdlib(file string) bool {
+// isPythonStandard reports whether a file is in Python's own library: lib/python3.12/json.
+func isPythonStandard(file string) bool {
 	at := strings.Index(file, "lib/python")
 	return at >= 0 && at+len("lib/python") < len(file) && isDigit(file[at+len("lib/python")])
 }
 
-// goStandard reports whether a frame is of Go's runtime or library: its package is one
-// of theirs, and lies in a source tree of Go's, or has no place at all (-trimpath).
-func goStandard(f *frame) bool {
+// isGoStandard reports whether a frame is of Go's runtime or library: its package is one of
+// theirs, and its file is in a source tree of Go or missing (-trimpath).
+func isGoStandard(f *frame) bool {
 	pkg := f.function
 	if slash := strings.LastIndexByte(pkg, '/'); slash >= 0 {
 		dot := strings.IndexByte(pkg[slash:], '.')
@@ -188,7 +187,7 @@ func goStandard(f *frame) bool {
 	return at == 0 || at > 0 && strings.HasSuffix(f.file[:at], "/src/") || f.file == ""
 }
 
-// goRoots are what the packages of Go's library begin with.
+// goRoots are the first elements of the paths of packages in Go's library.
 var goRoots = map[string]bool{
 	"archive": true, "bufio": true, "bytes": true, "cmp": true, "compress": true, "container": true, "context": true, "crypto": true, "database": true, "debug": true,
 	"embed": true, "encoding": true, "errors": true, "expvar": true, "flag": true, "fmt": true, "go": true, "hash": true, "html": true, "image": true, "index": true,
@@ -197,15 +196,15 @@ var goRoots = map[string]bool{
 	"text": true, "time": true, "unicode": true, "unique": true, "unsafe": true, "weak": true,
 }
 
-// appClass reports whether a method is of the app, and of a class of its source code:
-// proxies and lambdas are made again each time.
-func appClass(name string) bool {
-	if holds(name, javaMade[:]) { // with its address behind a slash, perhaps
+// isAppClass reports whether a method is of a class in the source code of the app. Proxies and
+// lambdas are not: their names differ each time.
+func isAppClass(name string) bool {
+	if containsAny(name, javaGenerated[:]) { // an address may follow behind a slash
 		return false
 	}
-	return !begins(withoutModule(name), javas[:])
+	return !hasAnyPrefix(withoutModule(name), javaPrefixes[:])
 }
 
-// withoutModule takes the class loader and the module off a name of Java:
+// withoutModule removes the class loader and the module from a name of Java:
 // app//com.acme.Cart.total, java.base/java.lang.Thread.run.
 func withoutModule(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }

@@ -2,9 +2,9 @@ package stack
 
 import "strings"
 
-// minName is the least length of a meaningful name of JavaScript, in characters: minifiers
-// make shorter ones, and others with each build. In minified code names of this length
-// count as mangled, too.
+// minName is the length of the shortest meaningful name in JavaScript, in characters.
+// Minifiers generate shorter names, and different ones in each build. In minified code, names
+// of this length count as mangled, too.
 const minName = 3
 
 // appendName appends the name of a frame's function without what differs between builds,
@@ -17,11 +17,11 @@ func appendName(dst []byte, f *frame, mangled bool) []byte {
 	case java:
 		return appendClassName(dst, withoutModule(f.function))
 	case dotnet:
-		return appendNetName(dst, f.function)
+		return appendDotnetName(dst, f.function)
 	case golang:
 		return appendGoName(dst, f.function)
 	case ruby:
-		return append(dst, blockOf(f.function)...)
+		return append(dst, trimRubyBlock(f.function)...)
 	case rust:
 		return appendRustName(dst, f.function)
 	case php:
@@ -38,11 +38,11 @@ func appendName(dst []byte, f *frame, mangled bool) []byte {
 	}
 }
 
-// receivers are what engines put before the names of plain functions.
+// receivers are what engines write before the names of plain functions.
 var receivers = [...]string{"Object.", "Module.", "Function.", "Window.", "Proxy.", "exports.", "global.", "globalThis.", "self.", "module.exports."}
 
-// bareJS is a name of JavaScript without what an engine put around it.
-func bareJS(name string) string {
+// trimScriptName returns a name of JavaScript without what an engine adds to it.
+func trimScriptName(name string) string {
 	name = strings.TrimPrefix(name, "async ")
 	if strings.IndexByte(name, '.') >= 0 {
 		for _, receiver := range receivers {
@@ -60,8 +60,9 @@ func bareJS(name string) string {
 	return name
 }
 
+// appendScriptName appends the name of a JavaScript function, unless it is mangled.
 func appendScriptName(dst []byte, name string, mangled bool) []byte {
-	name = bareJS(name)
+	name = trimScriptName(name)
 	last := name[lastPart(name):]
 	shortest := minName
 	if mangled {
@@ -72,7 +73,7 @@ func appendScriptName(dst []byte, name string, mangled bool) []byte {
 	}
 	before := name[:len(name)-len(last)]
 	if of := strings.TrimRight(before, "./"); len(of)-lastPart(of) < shortest {
-		before = "" // its class has lost its name
+		before = "" // the name of its class is mangled
 		if last == "<anonymous>" {
 			return dst
 		}
@@ -80,7 +81,7 @@ func appendScriptName(dst []byte, name string, mangled bool) []byte {
 	return append(append(dst, before...), last...)
 }
 
-// lastPart is where the last part of a name of JavaScript begins.
+// lastPart returns the begin of the last part of a name of JavaScript.
 func lastPart(name string) int {
 	i := len(name)
 	for i > 0 && name[i-1] != '.' && name[i-1] != '/' {
@@ -89,7 +90,7 @@ func lastPart(name string) int {
 	return i
 }
 
-// appendClassName takes com.acme.Cart$1.lambda$total$0.
+// appendClassName appends a name such as com.acme.Cart$1.lambda$total$0.
 func appendClassName(dst []byte, name string) []byte {
 	dot := max(strings.LastIndexByte(name, '.'), 0)
 	if class := lastName(name[:dot]); len(name)-dot-1 < minName && len(class) < minName {
@@ -100,14 +101,13 @@ func appendClassName(dst []byte, name string) []byte {
 		for end < len(name) && isDigit(name[end]) {
 			end++
 		}
-		return appendNumbered(appendNumbered(dst, name[:i], "$"), name[end:], "$")
+		return appendWithoutNumbers(appendWithoutNumbers(dst, name[:i], "$"), name[end:], "$")
 	}
-	return appendNumbered(dst, name, "$")
+	return appendWithoutNumbers(dst, name, "$")
 }
 
-// appendNumbered appends a name without the numbers that stand behind one of some
-// marks.
-func appendNumbered(dst []byte, name, marks string) []byte {
+// appendWithoutNumbers appends a name without the numbers behind marks.
+func appendWithoutNumbers(dst []byte, name, marks string) []byte {
 	for i := 0; i < len(name); i++ {
 		c := name[i]
 		dst = append(dst, c)
@@ -120,23 +120,23 @@ func appendNumbered(dst []byte, name, marks string) []byte {
 	return dst
 }
 
-// appendNetName takes Acme.Cart.<>c__DisplayClass3_0.<Total>b__1.
-func appendNetName(dst []byte, name string) []byte {
+// appendDotnetName appends a name such as Acme.Cart.<>c__DisplayClass3_0.<Total>b__1.
+func appendDotnetName(dst []byte, name string) []byte {
 	const closure = "DisplayClass"
 	for {
 		at := strings.Index(name, closure)
 		if at < 0 {
-			return appendNumbered(dst, name, netMarks)
+			return appendWithoutNumbers(dst, name, dotnetMarks)
 		}
 		at += len(closure)
-		dst = appendNumbered(dst, name[:at], netMarks)
+		dst = appendWithoutNumbers(dst, name[:at], dotnetMarks)
 		name = strings.TrimLeft(name[at:], "0123456789")
 	}
 }
 
-const netMarks = "_|`"
+const dotnetMarks = "_|`"
 
-// appendGoName takes example.com/shop/cart.(*Cart).Total.func1.2, or Sum[...].
+// appendGoName appends a name such as example.com/shop/cart.(*Cart).Total.func1.2, or Sum[...].
 func appendGoName(dst []byte, name string) []byte {
 	for name != "" {
 		part := name
@@ -145,7 +145,7 @@ func appendGoName(dst []byte, name string) []byte {
 		}
 		name = name[len(part):]
 		switch bare := strings.TrimPrefix(part, "."); {
-		case len(bare) < len(part) && numbered(bare, ""), numbered(bare, "func"), numbered(bare, "gowrap"), numbered(bare, "deferwrap"):
+		case len(bare) < len(part) && isNumbered(bare, ""), isNumbered(bare, "func"), isNumbered(bare, "gowrap"), isNumbered(bare, "deferwrap"):
 			continue
 		}
 		if generic := strings.Index(part, "["); generic > 0 { // [...], or the dots in it
@@ -158,7 +158,7 @@ func appendGoName(dst []byte, name string) []byte {
 	return dst
 }
 
-func numbered(text, word string) bool {
+func isNumbered(text, word string) bool {
 	rest, ok := strings.CutPrefix(text, word)
 	if !ok || rest == "" {
 		return false
@@ -173,11 +173,11 @@ func numbered(text, word string) bool {
 
 var blocks = [...]string{"block", "rescue", "ensure"}
 
-// blockOf takes block (2 levels) in Cart#total.
-func blockOf(name string) string {
+// trimRubyBlock returns Cart#total for block (2 levels) in Cart#total.
+func trimRubyBlock(name string) string {
 	for {
 		before, rest, ok := strings.Cut(name, " in ")
-		if !ok || !begins(before, blocks[:]) {
+		if !ok || !hasAnyPrefix(before, blocks[:]) {
 			break
 		}
 		name = rest
@@ -186,15 +186,15 @@ func blockOf(name string) string {
 	case "<main>", "<top (required)>":
 		return ""
 	}
-	// Rails compiles a view to _app_views_cart_html_erb___123_456, with numbers of the
-	// process.
+	// Rails compiles a view to _app_views_cart_html_erb___123_456. The numbers differ in
+	// each process.
 	if bare := strings.TrimRight(name, "_0123456789"); strings.HasPrefix(name[len(bare):], "__") {
 		name = bare
 	}
 	return name
 }
 
-// appendRustName takes app::cart::total::{{closure}}::h0123456789abcdef.
+// appendRustName appends a name such as app::cart::total::{{closure}}::h0123456789abcdef.
 func appendRustName(dst []byte, name string) []byte {
 	if hash := strings.LastIndex(name, "::h"); hash >= 0 && len(name)-hash == len("::h0123456789abcdef") {
 		name = name[:hash]

@@ -7,13 +7,13 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/stack"
 )
 
-// keyOf is the key of a trace, as a text: the type, then a line for each frame.
+// keyOf returns the key of a trace as text: the type, then a line for each frame.
 func keyOf(text, message string) (string, stack.Trace) {
 	key, t := stack.Append(nil, text, message)
 	return strings.ReplaceAll(string(key), "\t", " | "), t
 }
 
-// The traces as their runtimes write them.
+// Traces as the runtimes write them.
 const (
 	chrome = `TypeError: Cannot read properties of undefined (reading 'total')
     at Cart.price (https://shop.example/assets/cart-8f3c2a1b.js:10:1523)
@@ -163,8 +163,14 @@ func TestKeys(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got, trace := keyOf(tt.text, tt.message)
-			if got != tt.want || trace.Top() != tt.top || trace.Vague() != tt.vague {
-				t.Errorf("got\n%s\nvague %v, top %q, want\n%s\nvague %v, top %q", got, trace.Vague(), trace.Top(), tt.want, tt.vague, tt.top)
+			if got != tt.want {
+				t.Errorf("key =\n%s\nwant\n%s", got, tt.want)
+			}
+			if got := trace.Top(); got != tt.top {
+				t.Errorf("Top() = %q, want %q", got, tt.top)
+			}
+			if got := trace.Vague(); got != tt.vague {
+				t.Errorf("Vague() = %v, want %v", got, tt.vague)
 			}
 		})
 	}

@@ -5,24 +5,24 @@ import "strings"
 // maxType is the longest name of a type, in bytes.
 const maxType = 160
 
-// uncaughtBy are the texts before the type of an uncaught error.
-var uncaughtBy = [...]string{
+// uncaughtPrefixes are the texts before the type of an uncaught error.
+var uncaughtPrefixes = [...]string{
 	"Uncaught (in promise) ", "Uncaught ", "Unhandled rejection: ", "Unhandled Rejection: ", "Unhandled exception. ",
 	"Unhandled exception: ", "PHP Fatal error:  Uncaught ", "Fatal error: Uncaught ", "Exception in thread ", "error: Uncaught ",
 }
 
-// uncaught returns the type of the exception in a message, empty where it may only be
-// logged text.
-func uncaught(message string) string {
+// uncaughtType returns the type of the uncaught exception in a message, or "" if the message
+// may be other logged text.
+func uncaughtType(message string) string {
 	rest := withoutUncaught(message)
 	if len(rest) == len(message) {
 		return ""
 	}
-	return typeOf(rest, false)
+	return parseType(rest, false)
 }
 
 func withoutUncaught(text string) string {
-	for _, before := range uncaughtBy {
+	for _, before := range uncaughtPrefixes {
 		if rest, ok := strings.CutPrefix(text, before); ok {
 			if before == "Exception in thread " && strings.HasPrefix(rest, `"`) { // "main"
 				if end := strings.Index(rest[1:], `" `); end >= 0 {
@@ -38,10 +38,10 @@ func withoutUncaught(text string) string {
 	return text
 }
 
-// typeOf is the type that a line of a trace begins with, empty where it begins with
-// something else. Where it is sure that a type stands there any name is one; else it
-// must look like one, because many a logged line begins with a word and a colon.
-func typeOf(line string, sure bool) string {
+// parseType returns the type at the beginning of a line of a trace, or "". If it is certain
+// that a type is there, any name is one. Else the name must look like a type, because many
+// logged lines begin with a word and a colon.
+func parseType(line string, certain bool) string {
 	line = line[:min(len(line), 4*maxType)]
 	line = withoutUncaught(line)
 	if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
@@ -69,13 +69,13 @@ func typeOf(line string, sure bool) string {
 	default:
 		return ""
 	}
-	if !sure && !looksLikeType(line[:n]) || isDigit(name[0]) {
+	if !certain && !looksLikeType(line[:n]) || isDigit(name[0]) {
 		return ""
 	}
 	return strings.TrimLeft(name, "*&")
 }
 
-// isNameByte reports whether a byte may stand in the name of a type, with its package.
+// isNameByte reports whether a byte may be part of the name of a type with its package.
 func isNameByte(c byte) bool {
 	return isLetter(c) || isDigit(c) || c == '_' || c == '.' || c == '$' || c == '\\' || c == ':' || c == '/' || c == '*' || c >= 0x80
 }
@@ -107,7 +107,7 @@ func looksLikeType(name string) bool {
 	return last != "" && len(last) < len(name) && last[0] >= 'A' && last[0] <= 'Z' && strings.IndexByte(name, '/') < 0
 }
 
-// lastName is the last part of a name.
+// lastName returns the last part of a qualified name.
 func lastName(name string) string {
 	if end := strings.IndexByte(name, ' '); end > 0 { // Error [CODE]
 		return name
@@ -119,19 +119,19 @@ func lastName(name string) string {
 	return name[i:]
 }
 
-// common reports whether many errors are of a type.
-func common(kind string) bool {
-	name := lastName(kind)
-	return commonTypes[name] || general(name)
+// isCommon reports whether many different errors have a type.
+func isCommon(errorType string) bool {
+	name := lastName(errorType)
+	return commonTypes[name] || isGeneral(name)
 }
 
-// general reports whether a name is made of nothing but words of systems and libraries,
-// as ApiException, SQLAlchemyError and WebClientResponseException are: those carry
-// what any of an app's requests was answered.
-func general(name string) bool {
-	rest, is := strings.CutSuffix(name, "Exception")
-	if !is {
-		if rest, is = strings.CutSuffix(name, "Error"); !is {
+// isGeneral reports whether a name consists only of words of systems and libraries, as
+// ApiException, SQLAlchemyError and WebClientResponseException do. Such types wrap the
+// failure of any of an app's requests.
+func isGeneral(name string) bool {
+	rest, ok := strings.CutSuffix(name, "Exception")
+	if !ok {
+		if rest, ok = strings.CutSuffix(name, "Error"); !ok {
 			return false
 		}
 	}
@@ -155,7 +155,7 @@ func general(name string) bool {
 	return true
 }
 
-// wordEnd is where the first word of a name ends: Web in WebClient, HTTP in HTTPStatus.
+// wordEnd returns the end of the first word of a name: Web in WebClient, HTTP in HTTPStatus.
 func wordEnd(name string) int {
 	capital := func(i int) bool { return i < len(name) && name[i] >= 'A' && name[i] <= 'Z' }
 	n := 1
@@ -168,7 +168,7 @@ func wordEnd(name string) int {
 	return n
 }
 
-// generalWords are what the names of general types are made of.
+// generalWords are the words in the names of general types, in lower case.
 var generalWords = setOf(
 	"api app application http https rest rpc grpc trpc graphql soap web net network remote client server service backend gateway proxy",
 	"request response status code result call op operation invocation connect connection transport protocol socket stream io url timeout read write",
@@ -179,10 +179,10 @@ var generalWords = setOf(
 	"firebase aws s3 azure google cloud axios fetch ajax guzzle apollo feign retrofit dio resource access nested wrapped programming integrity operational interface",
 )
 
-// commonTypes are types that many errors are of: those of languages and of libraries,
-// which programs throw with words of their own, or which carry what another system said.
-// Their words are safe to use, because a template leaves out what they quote. Another
-// type was made for one kind of error: its words may be anything, such as a name.
+// commonTypes are types that many different errors have: those of languages and libraries,
+// which programs throw with their own messages, or which carry the answer of another system.
+// Their messages distinguish errors, because a template leaves out what a message quotes. Any
+// other type was defined for one kind of error, and its message may contain any value.
 var commonTypes = setOf(
 	"Error Exception Throwable BaseException RuntimeError RuntimeException LogicException StandardError ErrorException SystemException ApplicationException",
 	"panic errorString wrapError joinError fundamental withStack Failure SystemExit AggregateError AggregateException ExceptionGroup UnhandledPromiseRejection",
@@ -208,7 +208,7 @@ var commonTypes = setOf(
 	"ValidationError ValidationException",
 )
 
-// setOf is the words of some lines.
+// setOf returns the words of some lines.
 func setOf(lines ...string) map[string]bool {
 	set := map[string]bool{}
 	for _, line := range lines {
