@@ -4,9 +4,9 @@
 // It compares the newest values with up to 20 before them, the reference. One value far
 // outside is only a hint (Single). The values that follow either confirm it, by the median
 // of three (Probable) and of five (Confirmed), or it is withdrawn. A finding can begin with
-// any of the three. Meanwhile the reference is frozen and the values of the finding stay out
-// of it. They enter it if the finding is withdrawn, are dropped if the series recovers from
-// a Confirmed, and become the reference if the level lasts for as long as the caller says.
+// any of the three. Until it ends, its values stay out of the reference. They are added if
+// the finding is withdrawn, dropped if the series recovers from a Confirmed, and become the
+// reference if the level lasts for as many values as the caller allows.
 //
 // The tests bound the number of false alarms. A Single lies 9 median deviations out, which
 // is 6 standard deviations of normal values. A Probable is three values that are all worse,

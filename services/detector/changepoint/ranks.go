@@ -8,8 +8,8 @@ import "slices"
 // order of them would be equally likely. The distribution of u is counted exactly, not
 // approximated.
 //
-// Of equal values neither counts as larger: u is the least that any order among equals
-// gives, so ties can hide a change, but never suggest one.
+// Of two equal values neither counts as larger, so ties can hide a change, but never
+// suggest one.
 
 // countLarger returns u for values that may be larger than a sorted reference.
 func countLarger(values, sorted []int64) int {
@@ -33,12 +33,13 @@ func countSmaller(values, sorted []int64) int {
 
 // orders counts the orders of MaxSample values among n others by their u.
 func orders(n int) [MaxSample*MaxReference + 1]int64 {
-	// counted[k] is for the first values of the order, k of which are newest.
+	// counted[k][u] is the number of orders of the values so far, with k newest ones, that
+	// give u.
 	var counted [MaxSample + 1][MaxSample*MaxReference + 1]int64
 	counted[0][0] = 1
-	for place := range n + MaxSample {
-		for k := min(place, MaxSample-1); k >= 0; k-- {
-			below := place - k // of the n, should the next be one of the newest
+	for index := range n + MaxSample {
+		for k := min(index, MaxSample-1); k >= 0; k-- {
+			below := index - k // what the next value adds to u if it is one of the newest
 			if below > n {
 				continue
 			}
@@ -52,9 +53,9 @@ func orders(n int) [MaxSample*MaxReference + 1]int64 {
 
 // tail counts the orders that give u or more, and all orders.
 func tail(u, n int) (orMore, all int64) {
-	for at, count := range orders(n) {
+	for value, count := range orders(n) {
 		all += count
-		if at >= u {
+		if value >= u {
 			orMore += count
 		}
 	}
@@ -68,8 +69,8 @@ func chance(u, n int) float64 {
 	return min(2*float64(orMore)/float64(all), 1)
 }
 
-// critical returns for each size of the reference the least u with a chance under one in
-// that many, or 5n+1 where there is none.
+// critical returns for each size n of the reference the least u with a chance under 1/oneIn,
+// or MaxSample*n+1 if there is none.
 func critical(oneIn int64) (least [MaxReference + 1]int) {
 	for n := range least {
 		counts := orders(n)
@@ -86,8 +87,7 @@ func critical(oneIn int64) (least [MaxReference + 1]int) {
 	return least
 }
 
-// Tables of critical, for a regression, for an improvement, and for values that are worth
-// the comparison with the whole past.
+// The least u of a rise, of a fall, and of values that are compared with the whole past.
 var (
 	worseU    = critical(100)
 	improvedU = critical(5000)

@@ -2,16 +2,17 @@ package changepoint
 
 import "math"
 
-// Scale describes a kind of values: how much is worse, and how they vary. Everything is in
-// whole units and doubled, as a median may be a half.
+// Scale describes a kind of values: from which difference on a value is worse, and how much
+// values vary. Its methods compare doubled values with doubled medians, which are whole
+// numbers.
 type Scale struct {
 	// Factors reports whether values vary by factors, as times do: twice as long is as far
 	// out as half as long. Otherwise they vary by differences.
 	Factors bool
 	// A value is worse if it is more than Percent larger, and by at least Least / 2 units.
 	Percent, Least int64
-	// Calm is the least variation of values, however alike they were: in percent with
-	// Factors, otherwise in half units. Few loads can be alike by chance.
+	// Calm is the least variation that is assumed, because few values can be alike by
+	// chance: in percent with Factors, otherwise in half units.
 	Calm int64
 }
 
@@ -42,7 +43,7 @@ func (sc *Scale) exceedsAll(value int64, b *base) bool {
 	return value > largest && (!sc.Factors || 10*value > 13*largest)
 }
 
-// base is what values are compared with: up to Reference of them, sorted.
+// base has the values to compare with, sorted.
 type base struct {
 	sorted [MaxReference]int64
 	n      int
@@ -96,7 +97,7 @@ func (sc *Scale) ratio(b *base) float64 {
 		default:
 			all[i] = median / value
 		}
-		all[i] = min(all[i], math.MaxFloat64) // of nothing it is infinite
+		all[i] = min(all[i], math.MaxFloat64) // the ratio to 0 is infinite
 	}
 	sort(all[:b.n])
 	return max(all[b.n/2], 1+float64(sc.Calm)/100)

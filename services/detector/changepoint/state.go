@@ -2,11 +2,11 @@ package changepoint
 
 import "github.com/tocsin-bus/tocsin/services/detector/snapshot"
 
-// Size is about what a Series takes, in bytes.
+// Size is about how many bytes a Series takes.
 const Size = 8*(MaxReference+maxNewest) + 4*maxOlder + 56
 
-// FromValues returns a series without a finding, from its values, the oldest first. Of more
-// than [MaxReference] it takes the newest.
+// FromValues returns a series without a finding, from its values, the oldest first. It uses
+// at most the newest [MaxReference].
 func FromValues(values []int64) Series {
 	var s Series
 	for _, v := range values[max(len(values)-MaxReference, 0):] {
@@ -22,7 +22,7 @@ func (s *Series) Values() []int64 {
 	return all[max(len(all)-MaxReference, 0):]
 }
 
-// State has the series.
+// State writes or reads the series.
 func (s *Series) State(st *snapshot.State) {
 	reference, newest, past := s.reference[:s.nref], s.newest[:s.nnew], make([]uint64, 0, maxOlder)
 	for _, v := range s.older[:s.nold] {

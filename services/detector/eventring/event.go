@@ -6,14 +6,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// ranks are the severities of levels of logs and of states of circuits.
+// ranks has the severities of the levels of logs and of the states of circuits.
 var ranks = map[string]alert.Severity{
 	string(telemetry.LevelWarn): alert.Warning, string(telemetry.LevelError): alert.Error,
 	telemetry.CircuitHalfOpen: alert.Warning, telemetry.CircuitOpen: alert.Error,
 }
 
-// rank returns the severity rank of an event by itself: a refused request (4xx) and a
-// security event are warnings, memory goes by its limits, and everything else is info.
+// rank returns the rank of the severity of an event, which a query may filter by. A refused
+// request (4xx) and a security event are warnings; memory depends on its limits.
 func rank(e *telemetry.Event) int {
 	severity := alert.Info
 	switch {
@@ -33,10 +33,10 @@ func rank(e *telemetry.Event) int {
 	return max(severity.Rank(), alert.Info.Rank())
 }
 
-// eventSize is about what an event takes beside its text, in bytes.
+// eventSize is about how many bytes an event takes in addition to its text.
 const eventSize = 512
 
-// size is about how much memory an event takes, in bytes.
+// size returns about how many bytes an event takes.
 func size(e *telemetry.Event) int {
 	n := eventSize + len(e.Session) + len(e.Release) + len(e.URL)
 	if l := e.Log; l != nil {
@@ -72,7 +72,7 @@ func headerSize(h map[string]string) int {
 	return n
 }
 
-// valueSize is about how much memory a decoded JSON value takes.
+// valueSize returns about how many bytes a decoded JSON value takes.
 func valueSize(value any) int {
 	const word = 32
 	n := word

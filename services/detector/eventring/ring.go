@@ -7,27 +7,26 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// item is a remembered event with its place in the order of arrival.
+// item is a stored event with its number in the order of arrival.
 type item struct {
 	event  query.StoredEvent
 	serial uint64
 	size   int
 }
 
-// ring is a queue of items in one block of memory, which doubles when it is
-// full.
+// ring is a queue of items in a slice whose size doubles when it is full.
 type ring struct {
 	items []item // its length is zero or a power of two
-	first int
-	n     int
+	first int    // index of the oldest item
+	n     int    // number of items
 }
 
-// minRing is the smallest ring, in items.
+// minRing is the initial capacity, in items.
 const minRing = 4
 
 func (r *ring) len() int { return r.n }
 
-// at is the i-th item, from the oldest.
+// at returns the i-th item from the oldest.
 func (r *ring) at(i int) *item { return &r.items[(r.first+i)&(len(r.items)-1)] }
 
 func (r *ring) push(it item) {
@@ -45,7 +44,7 @@ func (r *ring) push(it item) {
 // pop removes the oldest item.
 func (r *ring) pop() item {
 	it := *r.at(0)
-	*r.at(0) = item{} // so that the event is not held
+	*r.at(0) = item{} // let the garbage collector free the event
 	r.first = (r.first + 1) & (len(r.items) - 1)
 	r.n--
 	return it

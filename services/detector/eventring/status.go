@@ -8,15 +8,15 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// minute is how many seconds are counted.
+// minute is the number of seconds with a count of their own.
 const minute = 60
 
-// app is what is known of one app.
+// app has the senders and counts of one app.
 type app struct {
 	senders []string // the one seen last at the end
 	last    time.Time
-	// counts are the events of a second, at the second modulo 60, and seconds the second
-	// that each is of.
+	// counts has the events of each second, at the second modulo 60. seconds has the second
+	// of each count.
 	counts  [minute]int
 	seconds [minute]int64
 }
@@ -39,8 +39,8 @@ func (a *app) add(received time.Time, sender string) {
 	a.senders = append(a.senders, strings.Clone(sender))
 }
 
-// Status returns for every known app, by name, its senders and when it was seen. The events
-// of the last minute are counted in whole seconds.
+// Status returns the senders, the age of the last event and the events of the last minute
+// of every known app, by name. The minute consists of whole seconds.
 func (s *Store) Status(now time.Time) []query.AppStatus {
 	all := []query.AppStatus{}
 	for name, known := range s.apps.All() {

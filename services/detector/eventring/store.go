@@ -1,8 +1,8 @@
-// Package eventring keeps the newest events for queries, and the senders of each app.
+// Package eventring stores the newest events for queries, and the senders of each app.
 //
-// It keeps the newest 1,000 events of each app and kind, all of them within a budget of
-// bytes. It is no part of the detector's state: a start reads the events again from the
-// stream.
+// A [Store] has a ring with the newest 1,000 events for each app and kind, all of them
+// within a limit of bytes. It is not part of the detector's snapshot: at its start the
+// detector reads the events from the stream again.
 //
 // A Store is not safe for concurrent use. The events that it returns are shared and must
 // not be changed.
@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// MaxEvents is how many events of one app and kind are kept. Past it, the
-	// oldest of them is forgotten.
+	// MaxEvents is how many events of one app and kind are kept. Past it, the oldest of them
+	// is dropped.
 	MaxEvents = 1000
-	// MaxApps is how many apps are known. Past it, the least recently seen one is
-	// forgotten. The caller decides which apps those are (Forget).
+	// MaxApps is how many apps are known. Past it, the least recently seen one is evicted.
+	// The caller may remove apps earlier, with Forget.
 	MaxApps = 1000
-	// MaxSenders is how many senders of an app are known: those seen last.
+	// MaxSenders is how many senders of an app are known, those seen last.
 	MaxSenders = 8
 	// DefaultBytes is the default of Config.MaxBytes.
 	DefaultBytes = 64 << 20
@@ -33,12 +33,12 @@ const (
 
 // Config bounds a Store.
 type Config struct {
-	// MaxBytes is about how much memory the events take; 0 means DefaultBytes. Past it, the
-	// oldest events are dropped, of the app and kind that were silent for the longest time.
+	// MaxBytes is about how much memory the events may take; 0 means DefaultBytes. Past it,
+	// the oldest events are dropped of the app and kind without events for the longest time.
 	MaxBytes int
 }
 
-// Store remembers events.
+// Store stores events.
 type Store struct {
 	maxBytes, bytes int
 	rings           *lru.Map[source, *ring]
@@ -46,7 +46,7 @@ type Store struct {
 	serial          uint64
 }
 
-// source separates the events in the store.
+// source is the key of a ring.
 type source struct {
 	app  string
 	kind telemetry.Kind
@@ -64,16 +64,16 @@ func New(cfg Config) *Store {
 	}
 }
 
-// Bytes is about how much memory the events take.
+// Bytes returns about how much memory the events take.
 func (s *Store) Bytes() int { return s.bytes }
 
-// Add is AddAt for an event whose position is not known.
+// Add is AddAt for an event without a known position.
 func (s *Store) Add(event *telemetry.Event, received time.Time, sender string) {
 	s.AddAt(query.EventPosition{}, event, received, sender)
 }
 
-// AddAt remembers an event that arrived at the given time from a sender, which
-// may be unknown (empty), with its position in the stream.
+// AddAt stores an event with its position in the stream, which arrived at a time from a
+// sender. The sender is empty if it is not known.
 func (s *Store) AddAt(position query.EventPosition, event *telemetry.Event, received time.Time, sender string) {
 	s.app(event.App).add(received, sender)
 	from := source{event.App, event.Kind}
@@ -107,7 +107,7 @@ func (s *Store) app(name string) *app {
 	return *stored
 }
 
-// Forget forgets an app with its events.
+// Forget removes an app with its events.
 func (s *Store) Forget(app string) {
 	if !s.apps.Delete(app) {
 		return
@@ -135,11 +135,11 @@ func (s *Store) forget(from source) {
 	}
 }
 
-// Query returns the remembered events that match a query, the newest first. A limit of 0 or
-// less means query.DefaultLimit; none is over query.MaxLimit.
+// Query returns the stored events that match a query, the newest first, at most as many as
+// [Limit] returns.
 func (s *Store) Query(r query.EventsRequest) []query.StoredEvent { return s.Page(r).Events }
 
-// Page is Query with the number of older events that match, if that was requested.
+// Page is Query with the number of older events that match, if the query asks for it.
 func (s *Store) Page(r query.EventsRequest) query.EventsReply {
 	limit := Limit(r)
 	reply := query.EventsReply{Events: []query.StoredEvent{}}
@@ -162,7 +162,8 @@ func (s *Store) Page(r query.EventsRequest) query.EventsReply {
 	return reply
 }
 
-// Limit returns how many events a query asks for.
+// Limit returns how many events a query asks for: query.DefaultLimit by default, and
+// query.MaxLimit at most.
 func Limit(r query.EventsRequest) int {
 	if r.Limit <= 0 {
 		return query.DefaultLimit
@@ -170,11 +171,11 @@ func Limit(r query.EventsRequest) int {
 	return min(r.Limit, query.MaxLimit)
 }
 
-// MaxLoads bounds what Loads returns.
+// MaxLoads is how many events Loads returns at most.
 const MaxLoads = 10_000
 
-// Loads returns the remembered events with web vitals of an app, or of all for the
-// empty name, the newest first: at most MaxLoads.
+// Loads returns the stored page loads of an app, or of all apps for the empty name, the
+// newest first, at most MaxLoads.
 func (s *Store) Loads(app string) []query.StoredEvent {
 	var events []query.StoredEvent
 	for it := range s.newest(&query.EventsRequest{App: app, Kinds: []telemetry.Kind{telemetry.KindVitals}}) {
@@ -190,8 +191,8 @@ func (from source) matches(r *query.EventsRequest) bool {
 	return (r.App == "" || r.App == from.app) && (len(r.Kinds) == 0 || slices.Contains(r.Kinds, from.kind))
 }
 
-// aboutURL reports whether an event's page, request or blocked resource holds part
-// in its URL.
+// aboutURL reports whether the URL of an event's page, request or blocked resource contains
+// part.
 func aboutURL(e *telemetry.Event, part string) bool {
 	return part == "" || strings.Contains(e.URL, part) ||
 		e.Network != nil && strings.Contains(e.Network.URL, part) ||

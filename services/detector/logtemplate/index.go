@@ -1,7 +1,7 @@
 package logtemplate
 
-// Index finds the templates of a line, each with a value of its own. The zero value
-// is empty.
+// Index finds the templates that match a line. Each template has a value. The zero value is
+// empty.
 type Index[V any] struct {
 	leaves map[leaf][]entry[V]
 	n      int
@@ -12,10 +12,10 @@ type entry[V any] struct {
 	value    V
 }
 
-// Len is how many templates it holds.
+// Len returns the number of templates.
 func (x *Index[V]) Len() int { return x.n }
 
-// Add adds a template that varies and is new, and reports whether its leaf had room.
+// Add adds a new template that varies, and reports whether its leaf had room.
 func (x *Index[V]) Add(t *Template, value V) bool {
 	if x.leaves == nil {
 		x.leaves = map[leaf][]entry[V]{}
@@ -29,7 +29,7 @@ func (x *Index[V]) Add(t *Template, value V) bool {
 	return true
 }
 
-// Delete removes a template with a text.
+// Delete removes the template with the text of t.
 func (x *Index[V]) Delete(t *Template) {
 	at := t.leaf()
 	entries := x.leaves[at]
@@ -66,16 +66,16 @@ func (x *Index[V]) find(dst []V, at leaf, l *Line) []V {
 	return dst
 }
 
-// leaf returns where lines look for a template: the first leaf that goes by a fixed word.
+// leaf returns the leaf of a template: the first one of a fixed word.
 func (t *Template) leaf() leaf {
 	if t.list > 0 {
 		return listLeaf(t.tokens)
 	}
 	all := leavesOf(t.tokens)
-	for i, place := range places(len(t.tokens)) {
-		if t.tokens[place].firm {
+	for i, word := range keyWords(len(t.tokens)) {
+		if t.tokens[word].firm {
 			return all[i]
 		}
 	}
-	return all[0] // Parse takes no template that varies and has none
+	return all[0] // not reached: Parse refuses templates without such a word
 }

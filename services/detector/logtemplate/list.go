@@ -3,27 +3,27 @@ package logtemplate
 import "slices"
 
 const (
-	// minLengths is how many different lengths the lines with a list have, at least.
+	// minLengths is the least number of different lengths of the lines with a list.
 	minLengths = 3
-	// minFirmAround is how many fixed words there are before and behind a list, at least
-	// and together.
+	// minFirmAround is the least number of fixed words before and behind a list, together.
 	minFirmAround = 4
 )
 
-// ends are the first word of a line and the last.
+// ends has the hashes of the first and the last word of a line.
 type ends struct{ first, last uint64 }
 
-// listing is lines that begin and end alike, with any number of words between.
+// listing is a set of lines with the same beginning and end, and any number of words
+// between.
 type listing struct {
 	first *counted
-	// before and behind are how many words all lines have in common with the first, and
-	// shortest is the number of words of the shortest line.
+	// before and behind are how many words all lines have in common at the beginning and
+	// the end. shortest is the number of words of the shortest line.
 	before, behind, shortest int
 	lines                    []*counted
 }
 
-// lists makes clusters of the remaining lines that hold a list: the same words before and
-// behind, and between them words of varying number.
+// lists makes clusters of the remaining lines that have a list: the same words before and
+// behind, and a varying number of words between.
 func (m *miner) lists() {
 	var all []*listing
 	alike := map[ends][]*listing{}
@@ -55,33 +55,34 @@ func (m *miner) lists() {
 	}
 }
 
-// with returns the listing with what it would have in common with another line.
+// with returns the listing as it would be with another line, but without adding the line.
 func (g *listing) with(l *counted) listing {
-	with, n, of := *g, len(g.first.tokens), len(l.tokens)
-	with.shortest = min(g.shortest, of)
-	for i := range min(g.before, of) {
+	with, n, length := *g, len(g.first.tokens), len(l.tokens)
+	with.shortest = min(g.shortest, length)
+	for i := range min(g.before, length) {
 		if !g.first.equal(i, l, i) {
 			with.before = i
 			break
 		}
 	}
-	for i := range min(g.behind, of) {
-		if !g.first.equal(n-1-i, l, of-1-i) {
+	for i := range min(g.behind, length) {
+		if !g.first.equal(n-1-i, l, length-1-i) {
 			with.behind = i
 			break
 		}
 	}
-	with.before, with.behind = min(with.before, of), min(with.behind, of)
+	with.before, with.behind = min(with.before, length), min(with.behind, length)
 	return with
 }
 
-// around returns how many words are fixed before and behind, with a word between in every
-// line.
+// around returns how many fixed words are before and behind the list, which has at least one
+// word in every line.
 func (g *listing) around() (before, behind int) {
 	behind = min(g.behind, g.shortest-2)
 	return min(g.before, g.shortest-1-behind), behind
 }
 
+// stays returns the number of fixed words.
 func (g *listing) stays() int {
 	before, behind := g.around()
 	return before + behind
@@ -99,8 +100,8 @@ func (g *listing) ok() bool {
 	return before > 0 && behind > 0 && firm >= minFirmAround
 }
 
-// list makes a cluster of a listing, if it is one. A line that makes up two thirds is left
-// out: the others are exceptions.
+// list makes a cluster of a listing if its lines are numerous and different enough. It
+// leaves out a line with more than two thirds of the occurrences.
 func (m *miner) list(g *listing) {
 	total := 0
 	for _, l := range g.lines {
@@ -125,7 +126,7 @@ func (m *miner) list(g *listing) {
 	}
 }
 
-// equal reports whether a word of a line is another's.
+// equal reports whether token i of a line equals token j of another one.
 func (l *counted) equal(i int, o *counted, j int) bool {
 	return l.tokens[i].hash == o.tokens[j].hash && l.word(i) == o.word(j)
 }

@@ -1,34 +1,31 @@
-// Package logtemplate finds the templates that lines have in common which differ in whole
-// words: of "user alice signed in" and "user bob signed in" it makes "user <*> signed in".
-// Package template has replaced what can be recognized by its form before (numbers, ids,
-// quoted strings). This package is about names, which only a comparison of lines can find.
+// Package logtemplate finds the common templates of lines that differ in whole words: of
+// "user alice signed in" and "user bob signed in" it makes "user <*> signed in". The lines
+// are templates of package template, which has replaced values that are recognized by their
+// form, such as numbers, ids and quoted strings. Names are found by comparing lines only.
 //
-// It is Drain's tree (He, Zhu, Zheng and Lyu: Drain, an online log parsing approach with
+// It uses Drain's tree (He, Zhu, Zheng and Lyu: Drain, an online log parsing approach with
 // fixed depth tree, ICWS 2017): lines are separated by their number of words and by a
 // leading word, and within such a leaf a line joins the group that it has the most words in
-// common with. Six things differ, because a rule that hides lines is made of the result:
+// common with. It differs from Drain in six ways, because rules that hide lines are made
+// from the templates:
 //
-//   - The tree is built from a set of different lines with their counts, in the
-//     order of their text, and not as lines come. So the templates follow from the
-//     lines alone, nothing else has to be remembered, and a template never becomes
-//     wider after it was shown to people.
-//   - A leaf is found by the first, the second or the last word, so that a name
-//     may be in front.
-//   - Words end at punctuation, too, as in paths and user=alice. Punctuation never
-//     varies, nor does the name of a value (user=<*>).
-//   - A line has fewer varying places than fixed words, without the placeholders of
-//     package template; at least minFirm words are fixed. Varying words in a row are
-//     one place if they are a list. Lines of few words don't vary.
-//   - Lines that begin and end alike and are of several lengths hold a list (<...>),
-//     if they are in no other group. Drain, which begins with the length, has no
-//     such thing.
-//   - A place varies if it has minValues different words or more, none of which
-//     makes up two thirds of the lines. Otherwise the words mean a state, such as
-//     opened and closed, or an exception; the lines with each of them are a group of
-//     their own.
+//   - The tree is built from a set of different lines with their counts, in the order of
+//     their text. So the templates depend on the lines only, and a template never becomes
+//     wider after people have seen it.
+//   - A leaf is found by the first, the second or the last word, so the first may vary.
+//   - Words also end at punctuation, as in paths and user=alice. Punctuation never varies,
+//     nor does the name of a value (user=<*>).
+//   - A template has fewer varying positions than fixed words, not counting placeholders of
+//     package template, and at least minFirm fixed words. Varying words in a row are one
+//     position if they are a list. Lines of few words don't vary.
+//   - Lines with the same beginning and end but different lengths have a list (<...>)
+//     between, if they are in no other group.
+//   - A position varies if it has minValues different words or more and no word is in two
+//     thirds of the lines. Otherwise its words are states, such as opened and closed, or an
+//     exception, and the lines with each word are a group of their own.
 //
 // Everything is bounded (MaxTokens, maxLeaf), because the senders write the lines. The
-// package has no clock, and does not know what templates are for.
+// package has no clock and does not know what templates are used for.
 package logtemplate
 
 import (
@@ -44,10 +41,10 @@ const (
 	MinTokens = 4
 	MaxTokens = 128
 	// minFirm is the least number of fixed words of a template, minFirmInLists that of one
-	// with varying words in a row.
+	// with several varying words in a row.
 	minFirm        = 3
 	minFirmInLists = 4
-	// minValues is the number of different words from which on a place varies.
+	// minValues is the number of different words from which on a position varies.
 	minValues = 4
 	// maxLeaf is the most groups or templates in a leaf. A further group is found by
 	// another leaf or not at all.
@@ -60,18 +57,18 @@ type Counted struct {
 	N    int
 }
 
-// Cluster is lines with a common template. Each template has one cluster.
+// Cluster is a set of lines with a common template.
 type Cluster struct {
 	*Template
 	// N is the number of occurrences of all lines.
 	N int
-	// Lines are those lines, in the order of their text.
+	// Lines has the texts of the lines, in order.
 	Lines []string
 }
 
-// Mine returns the clusters of lines with at least so many occurrences, in the order of
-// their first lines. The lines are different, each at most 65,535 bytes long; their order
-// makes no difference.
+// Mine returns the clusters with at least that many occurrences, in the order of their first
+// lines. The lines are different, each at most 65,535 bytes long; their order makes no
+// difference.
 func Mine(lines []Counted, least int) []Cluster {
 	m := miner{leaves: map[leaf][]*group{}, least: least, known: map[string]int{}}
 	m.read(lines)
@@ -97,56 +94,57 @@ type counted struct {
 
 func (l *counted) word(i int) string { return l.text[l.tokens[i].start:l.tokens[i].end] }
 
-// same reports whether two lines have the same word in a place.
+// same reports whether two lines have the same word at an index.
 func (l *counted) same(o *counted, i int) bool { return l.equal(i, o, i) }
 
-// group is lines that are alike. Its words are those of the first one, apart from the
-// places that vary.
+// group is a set of similar lines. They have the words of the first one, except at the
+// holes.
 type group struct {
 	first *counted
-	holes spots
+	holes indexSet
 	lines []*counted
 	// seen is the last line that was compared with it: several leaves lead to a group.
 	seen *counted
 }
 
-// leaf is a place in the tree: lines of a number of words with a word in one of the first,
-// second and last places. It is a hash; a collision only costs comparisons.
+// leaf is a leaf of the tree: the lines with a number of words and a given first, second or
+// last word. It is a hash; a collision only costs comparisons.
 type leaf uint64
 
-func leafOf(tokens, place int, word uint64) leaf {
-	h := (word ^ uint64(tokens)<<8 ^ uint64(place)) * prime
+func leafOf(tokens, key int, word uint64) leaf {
+	h := (word ^ uint64(tokens)<<8 ^ uint64(key)) * prime
 	return leaf(h ^ h>>32)
 }
 
-// slot spreads the leaves over a table.
-func (l leaf) slot(of int) int { return int(uint64(l) % uint64(of)) }
+// slot maps the leaf to an index of a table with so many slots.
+func (l leaf) slot(slots int) int { return int(uint64(l) % uint64(slots)) }
 
-// wordsOfLine is how many words most lines have at most.
-const wordsOfLine = 16
+// typicalWords is more words than most lines have.
+const typicalWords = 16
 
-// spots are the places of some of the words of a line.
-type spots [MaxTokens / 64]uint64
+// indexSet is a set of indexes of words of a line.
+type indexSet [MaxTokens / 64]uint64
 
-func (s *spots) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
+func (s *indexSet) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
 
-func (s *spots) add(i int) { s[i/64] |= 1 << (i % 64) }
+func (s *indexSet) add(i int) { s[i/64] |= 1 << (i % 64) }
 
-// miner holds one run.
+// miner is the state of one run of Mine.
 type miner struct {
 	lines  []counted
 	groups []*group
 	leaves map[leaf][]*group
 	least  int
 	found  []Cluster
-	known  map[string]int // where in found a template is
+	known  map[string]int // indexes in found, by the text of the template
 }
 
-// read takes the lines apart, in the order of their text.
+// read splits the lines into words and sorts them by text. It drops lines that share no leaf
+// with enough others.
 func (m *miner) read(lines []Counted) {
 	m.lines = make([]counted, 0, len(lines))
-	words := make([]token, 0, wordsOfLine*len(lines))
-	var crowd [1 << 14]uint8 // how many lines share a leaf, or one of the same slot
+	words := make([]token, 0, typicalWords*len(lines))
+	var crowd [1 << 14]uint8 // number of lines in the leaves of each slot, up to minValues
 	var line Line
 	var text []byte
 	for _, l := range lines {
@@ -162,7 +160,7 @@ func (m *miner) read(lines []Counted) {
 			}
 		}
 	}
-	// Lines that have a template in common share one of its leaves.
+	// Lines with a common template share one of its leaves.
 	m.lines = slices.DeleteFunc(m.lines, func(l counted) bool {
 		for _, at := range allLeaves(l.tokens) {
 			if crowd[at.slot(len(crowd))] >= minValues {
@@ -219,7 +217,7 @@ func (g *group) alike(l *counted) int {
 			return -1
 		default:
 			if f.hole(); 5*f.holes > 3*len(l.tokens) {
-				return -1 // most that are looked at are not alike: no need to look further
+				return -1 // too many differences; most groups end here
 			}
 		}
 	}
@@ -229,18 +227,18 @@ func (g *group) alike(l *counted) int {
 	return same
 }
 
-// form counts the fixed and the varying parts of a template.
+// form counts the fixed and the varying words of a template.
 type form struct {
 	firm, holes, runs int
 	inRun, rooted     bool
 }
 
-// word counts a fixed word at a place.
-func (f *form) word(firm bool, place, of int) {
+// word counts the fixed word at an index of n words.
+func (f *form) word(firm bool, index, n int) {
 	f.inRun = false
 	if firm {
 		f.firm++
-		f.rooted = f.rooted || place < 2 || place == of-1
+		f.rooted = f.rooted || index < 2 || index == n-1
 	}
 }
 
@@ -252,7 +250,7 @@ func (f *form) hole() {
 	f.inRun = true
 }
 
-// ok reports whether enough is fixed, with a word by which the template is found.
+// ok reports whether enough words are fixed, among them one by which a leaf is found.
 func (f *form) ok() bool {
 	enough := f.firm >= minFirm && f.firm > f.holes || f.firm >= minFirmInLists && f.firm > f.runs && 2*f.holes <= 3*f.firm
 	return f.holes == 0 || enough && f.rooted
@@ -267,10 +265,10 @@ func (g *group) take(l *counted) {
 	}
 }
 
-// split makes clusters of lines that are alike: one, or one for each word of a place with
-// few words, and so on.
+// split makes clusters of similar lines: one cluster, or one for each word at an index with
+// few different words, recursively.
 func (m *miner) split(lines []*counted) {
-	var holes spots
+	var holes indexSet
 	total := 0
 	for _, l := range lines {
 		total += l.n
@@ -296,19 +294,19 @@ func (m *miner) split(lines []*counted) {
 	m.add(lines, holes, total)
 }
 
-// survey returns lines with different words in a place, up to minValues, and one with a
-// word that makes up more than two thirds, if there is one.
-func survey(lines []*counted, place, total int) (values []*counted, most *counted) {
+// survey returns lines with different words at an index, up to minValues, and a line with
+// the word that is in more than two thirds of the lines, if there is one.
+func survey(lines []*counted, index, total int) (values []*counted, most *counted) {
 	values = make([]*counted, 0, minValues)
-	weight := 0 // of the word that may make up more than half (Boyer and Moore)
+	weight := 0 // of the word that may be in more than half (majority vote of Boyer and Moore)
 	for _, l := range lines {
-		if len(values) < minValues && !slices.ContainsFunc(values, func(v *counted) bool { return v.same(l, place) }) {
+		if len(values) < minValues && !slices.ContainsFunc(values, func(v *counted) bool { return v.same(l, index) }) {
 			values = append(values, l)
 		}
 		switch {
 		case weight == 0:
 			most, weight = l, l.n
-		case most.same(l, place):
+		case most.same(l, index):
 			weight += l.n
 		case weight >= l.n:
 			weight -= l.n
@@ -318,7 +316,7 @@ func survey(lines []*counted, place, total int) (values []*counted, most *counte
 	}
 	n := 0
 	for _, l := range lines {
-		if most.same(l, place) {
+		if most.same(l, index) {
 			n += l.n
 		}
 	}
@@ -328,14 +326,14 @@ func survey(lines []*counted, place, total int) (values []*counted, most *counte
 	return values, most
 }
 
-// part splits each part of the lines: those with each of some words in a place, and
-// those with none of them.
-func (m *miner) part(lines []*counted, place int, values []*counted) {
+// part splits the lines by their word at an index: those with the word of each value, and
+// the rest.
+func (m *miner) part(lines []*counted, index int, values []*counted) {
 	rest := lines
 	for _, v := range values {
 		var with, without []*counted
 		for _, l := range rest {
-			if v.same(l, place) {
+			if v.same(l, index) {
 				with = append(with, l)
 			} else {
 				without = append(without, l)
@@ -349,14 +347,14 @@ func (m *miner) part(lines []*counted, place int, values []*counted) {
 	}
 }
 
-// add makes a cluster of lines that vary in the holes.
-func (m *miner) add(lines []*counted, holes spots, n int) {
+// add makes a cluster of lines that vary at the holes.
+func (m *miner) add(lines []*counted, holes indexSet, n int) {
 	if t, ok := lines[0].template(holes); ok {
 		m.emit(t, lines, n)
 	}
 }
 
-// emit adds a cluster, or adds to the one with that template.
+// emit adds a cluster, or adds the lines to the cluster with that template.
 func (m *miner) emit(t *Template, lines []*counted, n int) {
 	texts := make([]string, len(lines))
 	for i, l := range lines {
@@ -372,9 +370,10 @@ func (m *miner) emit(t *Template, lines []*counted, n int) {
 	m.found = append(m.found, Cluster{Template: t, N: n, Lines: texts})
 }
 
-// template returns a line with holes, or nil if it varies nowhere or too much.
-func (l *counted) template(holes spots) (*Template, bool) {
-	if holes == (spots{}) {
+// template returns the line as a template with holes. It returns false if there are no holes
+// or too many.
+func (l *counted) template(holes indexSet) (*Template, bool) {
+	if holes == (indexSet{}) {
 		return nil, false
 	}
 	var b strings.Builder

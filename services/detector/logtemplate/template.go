@@ -5,32 +5,30 @@ import (
 	"strings"
 )
 
-// The marks in the text of a template for what varies. No line of package template contains
-// them.
+// The marks for varying words in the text of a template. Lines never contain them.
 const (
-	Hole = 0x01 // a word
-	List = 0x02 // one word or more, with all that is between them
+	Hole = 0x01 // one word
+	List = 0x02 // one word or more
 )
 
-// shown replaces them for people.
+// shown replaces the marks for people.
 var shown = strings.NewReplacer(string(rune(Hole)), "<*>", string(rune(List)), "<...>")
 
-// plain replaces them by words.
+// plain replaces the marks by words.
 var plain = strings.NewReplacer(string(rune(Hole)), "x", string(rune(List)), "x")
 
-// Template is what lines have in common. It does not change.
+// Template is the common part of lines. It is immutable.
 type Template struct {
 	text   string
 	tokens []token
 	holes  int
-	// list is the index of the token that stands for a list, 0 for none.
+	// list is the index of the token that is a list, 0 for none.
 	list int
 }
 
-// Parse reads the text of a template, also of one that varies nowhere. It refuses one that
-// varies too much for Mine.
+// Parse parses the text of a template, with or without varying words. It refuses templates
+// that Mine would not make because they vary too much.
 func Parse(text string) (*Template, bool) {
-	// Cut counts a varying word as a word.
 	var line Line
 	if !line.Cut([]byte(plain.Replace(text))) {
 		return nil, false
@@ -44,7 +42,7 @@ func Parse(text string) (*Template, bool) {
 		case !Varies(text[w.start:w.end]):
 			f.word(w.firm, i, len(t.tokens))
 		case len(word) != 1 || !w.varies:
-			return nil, false // it is not all of the word, or there is another
+			return nil, false // a mark within a word, or several
 		case word[0] == Hole:
 			w.hole, w.firm = true, false
 			f.hole()
@@ -61,22 +59,21 @@ func Parse(text string) (*Template, bool) {
 	return t, f.ok()
 }
 
-// Varies reports whether the text is of a template that lines differ in.
+// Varies reports whether the text of a template has varying words.
 func Varies(text string) bool {
 	return strings.IndexByte(text, Hole) >= 0 || strings.IndexByte(text, List) >= 0
 }
 
-// Text is the template with Hole and List for what varies, for Parse.
+// Text returns the text of the template with Hole and List, for Parse.
 func (t *Template) Text() string { return t.text }
 
-// String returns the template for people, with <*> for a word that varies and <...> for a
-// list.
+// String returns the template for people, with <*> for a varying word and <...> for a list.
 func (t *Template) String() string { return Shown(t.text) }
 
 // Shown returns the text of a template for people.
 func Shown(text string) string { return shown.Replace(text) }
 
-// Width returns how much varies: the number of words, and more than any number for a list.
+// Width returns the number of varying words. A list counts as more than all others.
 func (t *Template) Width() int {
 	if t.list > 0 {
 		return MaxTokens
@@ -84,10 +81,10 @@ func (t *Template) Width() int {
 	return t.holes
 }
 
-// Size is about how many bytes it takes.
+// Size returns about how many bytes the template takes.
 func (t *Template) Size() int { return len(t.text) + 24*len(t.tokens) + 64 }
 
-// Matches reports whether a line is one of the template's.
+// Matches reports whether the template matches a line.
 func (t *Template) Matches(l *Line) bool {
 	behind := 0
 	switch {
@@ -112,7 +109,7 @@ func (t *Template) Matches(l *Line) bool {
 	return true
 }
 
-// takes reports whether a word of a line matches one of the template.
+// takes reports whether token j of a line matches token i of the template.
 func (t *Template) takes(i int, l *Line, j int) bool {
 	own, w := &t.tokens[i], &l.tokens[j]
 	if own.hole {
@@ -121,7 +118,7 @@ func (t *Template) takes(i int, l *Line, j int) bool {
 	return string(l.text[w.start:w.end]) == t.text[own.start:own.end]
 }
 
-// Covers reports whether every line of another template is one of this, too.
+// Covers reports whether t matches every line that o matches.
 func (t *Template) Covers(o *Template) bool {
 	before, behind := t.around()
 	oBefore, oBehind := o.around()
@@ -133,7 +130,7 @@ func (t *Template) Covers(o *Template) bool {
 	return t.agrees(o, before, behind, func(own, other *token) bool { return own.hole || !other.hole })
 }
 
-// Overlaps reports whether there are lines of both.
+// Overlaps reports whether there are lines that both templates match.
 func (t *Template) Overlaps(o *Template) bool {
 	before, behind := t.around()
 	oBefore, oBehind := o.around()
@@ -146,8 +143,8 @@ func (t *Template) Overlaps(o *Template) bool {
 	return t.agrees(o, min(before, oBefore), min(behind, oBehind), func(*token, *token) bool { return true })
 }
 
-// around returns the number of words before a list and behind it; without a list all are
-// before.
+// around returns the number of words before a list and behind it. Without a list all words
+// count as both.
 func (t *Template) around() (before, behind int) {
 	if t.list == 0 {
 		return len(t.tokens), len(t.tokens)
@@ -155,8 +152,8 @@ func (t *Template) around() (before, behind int) {
 	return t.list, len(t.tokens) - 1 - t.list
 }
 
-// agrees reports whether there can be lines of both with so many places from the beginning
-// and from the end, all of which are ok.
+// agrees reports whether both templates can match the same words: the first ones, as many as
+// before says, and the last ones, as many as behind says. ok must accept each pair.
 func (t *Template) agrees(o *Template, before, behind int, ok func(own, other *token) bool) bool {
 	agree := func(i, j int) bool {
 		own, other := &t.tokens[i], &o.tokens[j]

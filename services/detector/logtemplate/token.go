@@ -2,28 +2,28 @@ package logtemplate
 
 import "bytes"
 
-// token is a word of a line or template, with the punctuation and spaces before it;
-// only the first has none, and the last may be nothing else.
+// token is a word of a line or template, with the punctuation and spaces before it. Only
+// the first token may have none before, and only the last may have no word.
 type token struct {
-	start, word, end uint16 // where in the text it begins, the word in it does, and it ends
-	hash             uint64 // of all of it
-	// firm reports whether the word has letters of its own, varies that another may stand in
-	// its place.
+	start, word, end uint16 // indexes in the text: of the token, of its word, of its end
+	hash             uint64 // of the whole token
+	// firm reports whether the word has letters that are not part of a placeholder, and
+	// varies whether another word may replace it.
 	firm, varies bool
-	// hole reports whether it is of a template, and the word varies.
+	// hole reports whether the token belongs to a template and its word varies.
 	hole bool
 }
 
-// Line is a line that is looked up. The zero value is ready for Cut, which can be
-// called again and again.
+// Line is a line split into words, for matching. The zero value is ready for Cut, which can
+// be called again and again.
 type Line struct {
 	text   []byte
 	n      int
 	tokens [MaxTokens]token
 }
 
-// Cut takes a line apart into its words, and reports whether it has as many as lines with
-// templates have. What is too much is one word that does not vary. The line keeps the
+// Cut splits a text into its words, and reports whether it has enough of them for a
+// template. From MaxTokens on the rest is one word that does not vary. The line keeps the
 // text.
 func (l *Line) Cut(text []byte) bool {
 	l.text, l.n = text, 0
@@ -45,7 +45,7 @@ func (l *Line) Cut(text []byte) bool {
 	return l.n >= MinTokens
 }
 
-// measure makes of t the token of a text that begins there, and returns its end.
+// measure sets t to the token of a text that starts at begin, and returns its end.
 func (t *token) measure(text []byte, begin int) (end int) {
 	h, i := seed, begin
 	for i < len(text) && kinds[text[i]] == 0 {
@@ -73,9 +73,8 @@ func (t *token) measure(text []byte, begin int) (end int) {
 	return i
 }
 
-// assigns reports whether what stands between two words makes the first the name of the
-// second, as in user=alice, key:value and https://host, but not "alice: hello" and
-// host:80.
+// assigns reports whether the punctuation between two words makes the first the name of the
+// second, as in user=alice, key:value and https://host, but not "alice: hello" and host:80.
 func assigns(between, second []byte) bool {
 	if len(between) == 0 || len(second) == 0 {
 		return false
@@ -89,8 +88,8 @@ func assigns(between, second []byte) bool {
 	return false
 }
 
-// placeholder is the length of the placeholder of package template that a text begins
-// with, or 0.
+// placeholder returns the length of the placeholder of package template at the beginning of
+// a text, or 0.
 func placeholder(text []byte) int {
 	for _, p := range placeholders {
 		if len(text) >= len(p) && string(text[:len(p)]) == p {
@@ -102,40 +101,40 @@ func placeholder(text []byte) int {
 
 var placeholders = [...]string{"<n>", "<str>", "<id>", "<time>", "<ip>"}
 
-// between is what stands before the word.
+// between returns the punctuation and spaces before the word.
 func (t *token) between(text string) string { return text[t.start:t.word] }
 
-// fits reports whether one template can stand for two words in the same place.
-func fits(a string, of *token, b string, other *token) bool {
-	return of.varies && other.varies && of.between(a) == other.between(b)
+// fits reports whether a hole can replace both tokens, which belong to the texts a and b.
+func fits(a string, token *token, b string, other *token) bool {
+	return token.varies && other.varies && token.between(a) == other.between(b)
 }
 
-// places are where the words stand by which leaves are found: the first two, and the
-// last.
-func places(n int) [3]int { return [3]int{0, 1, n - 1} }
+// keyWords returns the indexes of the words by which leaves are found: the first two and the
+// last of n.
+func keyWords(n int) [3]int { return [3]int{0, 1, n - 1} }
 
-// leavesOf are the leaves for a line or template with these words.
+// leavesOf returns the leaves for a line or template with these words.
 func leavesOf(tokens []token) (all [3]leaf) {
-	for i, place := range places(len(tokens)) {
-		all[i] = leafOf(len(tokens), i, tokens[place].hash)
+	for i, word := range keyWords(len(tokens)) {
+		all[i] = leafOf(len(tokens), i, tokens[word].hash)
 	}
 	return all
 }
 
-// allLeaves are those, and the one for a template with a list.
+// allLeaves returns leavesOf and the leaf for a template with a list.
 func allLeaves(tokens []token) [4]leaf {
 	all := leavesOf(tokens)
 	return [4]leaf{all[0], all[1], all[2], listLeaf(tokens)}
 }
 
-// listLeaf is the leaf for a template with a list: that of the first word.
+// listLeaf returns the leaf for a template with a list, which is found by the first word.
 func listLeaf(tokens []token) leaf { return leafOf(0, 0, tokens[0].hash) }
 
 // The kinds of bytes. All others are punctuation or space.
 const (
 	isLetter byte = 1 << iota
 	isDigit
-	inWord // neither, and yet no punctuation between words
+	inWord // other characters that don't separate words
 )
 
 var kinds = func() (table [256]byte) {
@@ -153,7 +152,7 @@ var kinds = func() (table [256]byte) {
 	return table
 }()
 
-// seed and prime are those of FNV-1a.
+// seed and prime are the constants of FNV-1a.
 const (
 	seed  = uint64(14695981039346656037)
 	prime = uint64(1099511628211)

@@ -1,8 +1,7 @@
-// Package lru is a bounded map that forgets the least recently used entry.
+// Package lru is a bounded map that evicts the least recently used entry.
 //
-// Rules keep in it what they remember by a key from outside, such as a page, a message
-// template or a breaker's name: senders choose the keys, but not how much memory they take.
-// It has no clock: use is counted in calls, so the same calls always forget the same keys,
+// Rules use it for state by a key from outside, such as a page or a message template, so
+// senders cannot make it grow. It has no clock: the same calls always evict the same keys,
 // and a map that is filled in the order of All behaves like the original.
 //
 // A Map is not safe for concurrent use.
@@ -38,14 +37,14 @@ func New[K comparable, V any](capacity int) *Map[K, V] {
 	return m
 }
 
-// Len is the number of entries.
+// Len returns the number of entries.
 func (m *Map[K, V]) Len() int { return len(m.index) }
 
-// Cap is the number of entries that fit.
+// Cap returns the largest number of entries.
 func (m *Map[K, V]) Cap() int { return m.capacity }
 
-// Get returns the value of key and marks it as used, or returns nil. The
-// pointer is good until the entry is evicted or deleted.
+// Get returns the value of key and marks it as used, or returns nil. The pointer is valid
+// until the entry is evicted or deleted.
 func (m *Map[K, V]) Get(key K) *V { return m.use(m.index[key]) }
 
 // GetBytes is Get for a string key in a buffer. It allocates nothing.
@@ -59,9 +58,9 @@ func (m *Map[K, V]) Peek(key K) *V {
 	return nil
 }
 
-// Add sets key to value, marks it as used and returns a pointer to the stored
-// value, good until the entry is evicted or deleted. When the map was full,
-// evicted is the entry that had to go, otherwise it is nil.
+// Add sets key to value, marks it as used and returns a pointer to the stored value, which
+// is valid until the entry is evicted or deleted. evicted is the entry that was evicted for
+// it, if the map was full, else nil.
 func (m *Map[K, V]) Add(key K, value V) (stored *V, evicted *Entry[K, V]) {
 	if n := m.index[key]; n != nil {
 		n.entry.Value = value
@@ -95,8 +94,8 @@ func (m *Map[K, V]) Oldest() *Entry[K, V] {
 	return &m.ends.prev.entry
 }
 
-// Backward walks the entries from the most to the least recently used, as All does the
-// other way round. The loop body must not delete any.
+// Backward is All from the most to the least recently used entry. The loop body must not
+// delete entries.
 func (m *Map[K, V]) Backward() iter.Seq2[K, *V] {
 	return func(yield func(K, *V) bool) {
 		for n := m.ends.next; n != &m.ends && yield(n.entry.Key, &n.entry.Value); n = n.next {
@@ -104,9 +103,9 @@ func (m *Map[K, V]) Backward() iter.Seq2[K, *V] {
 	}
 }
 
-// All walks the entries from the least to the most recently used and marks
-// none as used. The loop body may change values and must not add or get; it
-// may delete the entry it was just given.
+// All iterates over the entries from the least to the most recently used and marks none as
+// used. The loop body may change values and delete the current entry, but must not call Add
+// or Get.
 func (m *Map[K, V]) All() iter.Seq2[K, *V] {
 	return func(yield func(K, *V) bool) {
 		for n := m.ends.prev; n != &m.ends; {

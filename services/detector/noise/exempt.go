@@ -7,18 +7,18 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// A rule that was applied automatically leaves two things alone, which a rule that a person
-// wants does hide: a check that fails after it succeeded, and warnings of an app with an
-// open error.
+// A rule that was applied automatically exempts two kinds of events, which a rule that a
+// person accepted does hide: a check that fails after it succeeded, and warnings of an app
+// with an open error.
 const (
-	// CheckQuiet is how long a check must not have failed for its next failure to be news.
+	// CheckQuiet is how long a check must not have failed until its next failure is shown.
 	CheckQuiet = 120 * time.Second
 	// ErrorOpen is how long an error counts as open after it was logged last.
 	ErrorOpen = 10 * time.Minute
 )
 
-// check is the outcomes of requests under a rule. failed is the time of the last failure,
-// in milliseconds since 1970, 0 for none.
+// check has the outcomes of the requests under a rule. failed is the time of the last
+// failure, in milliseconds since 1970, 0 for none.
 type check struct {
 	succeeded bool
 	failed    int64
@@ -31,8 +31,8 @@ func (c *check) fails(t int64) bool {
 	return c.succeeded && quiet
 }
 
-// came returns the check of a pattern's newest occurrences, without failures at t, one of
-// which may be the current event.
+// came returns the outcomes of a pattern's newest occurrences. It leaves out failures at t:
+// the current event may be one.
 func (p *pattern) came(t int64) (c check) {
 	for i, at := range p.at {
 		switch {
@@ -53,8 +53,8 @@ func (a *App) errorOpen(t int64) bool {
 	return a.failed > 0 && t >= a.failed && t-a.failed < ErrorOpen.Milliseconds()
 }
 
-// exempts reports whether a rule that applies leaves an event alone, and notes the outcome
-// of a check.
+// exempts reports whether an applied rule does not hide an event, and notes the outcome of
+// a check.
 func (a *App) exempts(r *rule, s Sighting, t int64) bool {
 	news := false
 	if r.key[0] == ofRequests {
@@ -74,14 +74,14 @@ func (a *App) exempts(r *rule, s Sighting, t int64) bool {
 	}
 }
 
-// waits reports whether a rule may not apply automatically, because it would hide warnings
-// of an app with an open error.
+// waits reports whether a rule must not be applied automatically now, because it would hide
+// warnings of an app with an open error.
 func (a *App) waits(r *rule, t int64) bool { return r.warned && a.errorOpen(t) }
 
-// Alarming reports whether alerts are raised for events such as this.
+// Alarming reports whether an alert would be raised for the event.
 func (s Sighting) Alarming() bool { return s.Severity != "" }
 
-// warns reports whether it is a warning.
+// warns reports whether the event is a warning.
 func (s Sighting) warns() bool {
 	return s.Level == telemetry.LevelWarn || s.Severity == alert.Warning
 }

@@ -31,13 +31,13 @@ var (
 type Report struct {
 	// Added is the id of the rule that was added, found or applied.
 	Added string
-	// Found is how many new patterns auto_detect found, in all apps that it was about.
+	// Found is how many new patterns auto_detect found, in one app or all.
 	Found int
 	// Err is one of the errors above if the command was refused. Then nothing was changed.
 	Err error
 }
 
-// Check returns what is wrong with a command, apart from the rules that exist.
+// Check returns an error if a command is invalid. It does not look at the existing rules.
 func Check(c query.NoiseRequest) error {
 	switch c.Action {
 	case query.NoiseList, query.NoiseAutoDetect:
@@ -63,8 +63,8 @@ func Check(c query.NoiseRequest) error {
 	}
 }
 
-// Manual holds the rules that were added by hand. They hide events whose text contains
-// their pattern, of any level. The zero value has none.
+// Manual holds the rules that were added by hand. They hide events of any level whose text
+// contains their pattern. The zero value has no rules.
 type Manual struct{ rules []manualRule }
 
 type manualRule struct {
@@ -73,8 +73,8 @@ type manualRule struct {
 	seen             record
 }
 
-// Add adds a rule for a command that Check has passed and returns its id, also that of an
-// equal rule that exists. It fails with ErrFull.
+// Add adds a rule for a command that Check has accepted and returns its id. If an equal rule
+// exists, it returns the id of that. Its only error is ErrFull.
 func (m *Manual) Add(c query.NoiseRequest, now time.Time) (id string, err error) {
 	id = ruleID("manual", c.App, string(c.Kind), c.Pattern)
 	if m.index(id) >= 0 {

@@ -8,16 +8,15 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/logtemplate"
 )
 
-// classes are the kinds of patterns whose similar templates count together. The only lines
-// of level error among them are those of tools, which are a class of their own.
+// classes are the kinds of patterns whose similar templates count together, each separately.
 const classes = string(ofLogs) + string(ofTools) + string(ofToolErrors)
 
-// mined is what an app keeps for mined rules: an index of those rules by the lines they
-// match. Everything in it follows from the app's rules.
+// mined is an index of an app's mined rules by the lines that they match. It is derived from
+// the app's rules.
 type mined struct {
 	index [len(classes)]logtemplate.Index[*rule]
 	rules int
-	// epoch changes with the rules, which makes earlier verdicts obsolete.
+	// epoch changes with the rules and makes earlier verdicts obsolete.
 	epoch uint64
 
 	line *logtemplate.Line // nil while there are no such rules
@@ -30,7 +29,7 @@ type verdict struct {
 	epoch uint64
 }
 
-// minedSize is about what it takes in addition to the rules, in bytes.
+// minedSize is about how many bytes the index takes in addition to the rules.
 const minedSize = 24*logtemplate.MaxTokens + 512
 
 func (m *mined) size() int {
@@ -85,12 +84,12 @@ func (m *mined) delete(r *rule) {
 	}
 }
 
-// knows reports whether a key is one that patterns can have with these rules.
+// knows reports whether a pattern can have a key with the app's noise rule.
 func (a *App) knows(key string) bool {
 	return key != "" && (a.mined != nil || key[0] != ofToolErrors && !logtemplate.Varies(key))
 }
 
-// bind gives a rule with holes in its key its template, and reports whether the key is
+// bind parses the template of a rule with holes in its key, and reports whether the key is
 // valid.
 func (a *App) bind(r *rule) (ok bool) {
 	if !logtemplate.Varies(r.key) {
@@ -104,8 +103,8 @@ func (a *App) bind(r *rule) (ok bool) {
 }
 
 // under returns the mined rule that matches a line, given as the key of its pattern, or
-// nil. Of several it is one that applies, and the narrowest. The pattern, unless it is nil,
-// has a cached verdict.
+// nil. Applied rules come first, then narrower ones. The pattern, if it is not nil, has a
+// cached verdict.
 func (a *App) under(key []byte, p *pattern) *rule {
 	m := a.mined
 	if m == nil {
@@ -132,8 +131,8 @@ func (a *App) under(key []byte, p *pattern) *rule {
 	})
 }
 
-// isRedundant reports whether a mined rule already does what a rule about a pattern that
-// occurred n times would do.
+// isRedundant reports whether a mined rule makes a rule about a pattern that occurred n
+// times superfluous.
 func (a *App) isRedundant(key string, p *pattern, n int, t int64) bool {
 	if a.mined == nil || a.mined.rules == 0 {
 		return false
@@ -142,7 +141,7 @@ func (a *App) isRedundant(key string, p *pattern, n int, t int64) bool {
 	return r != nil && (r.applied || baseConfidence+n < minApplied || a.waits(r, t))
 }
 
-// mine adds and strengthens rules about what templates have in common.
+// mine adds and strengthens rules for similar templates.
 func (a *App) mine(t int64, found *Found) {
 	if a.mined == nil {
 		return
@@ -155,7 +154,7 @@ func (a *App) mine(t int64, found *Found) {
 	}
 	for _, r := range all {
 		n := r.seen.minutes.sum(t)
-		if n >= minLogs && a.ruleOf(r.key) == r { // no other has taken it over by now
+		if n >= minLogs && a.ruleOf(r.key) == r { // not replaced by a wider rule meanwhile
 			a.strengthen(r, int(min(n, arrivals)), t, found)
 		}
 	}
@@ -171,7 +170,7 @@ func (a *App) mine(t int64, found *Found) {
 	}
 	for i := range lines {
 		clusters := logtemplate.Mine(lines[i], minLogs)
-		// The widest come first, so that those that they cover are not announced as well.
+		// The widest come first: the narrower ones that they cover are not announced.
 		slices.SortFunc(clusters, func(a, b logtemplate.Cluster) int {
 			return cmp.Or(cmp.Compare(b.Width(), a.Width()), cmp.Compare(a.Text(), b.Text()))
 		})
@@ -219,39 +218,39 @@ func (a *App) considerMined(class string, c logtemplate.Cluster, t int64, found 
 	found.add(r)
 }
 
-// isCovered reports whether another rule hides all that a rule would, or would propose to
-// if that one would only be proposed.
+// isCovered reports whether another mined rule hides every line that a rule would hide. For
+// a rule that would only be proposed, a proposed rule is enough.
 func (a *App) isCovered(r *rule) bool {
 	for _, known := range a.rules.All() {
-		if o := *known; o.template != nil && o.key[0] == r.key[0] && (o.applied || !r.applied) && o.template.Covers(r.template) {
+		if other := *known; other.template != nil && other.key[0] == r.key[0] && (other.applied || !r.applied) && other.template.Covers(r.template) {
 			return true
 		}
 	}
 	return false
 }
 
-// takeOver removes the rules that a mined one covers and adds their counts to its own. A
-// rule that is only proposed takes over others that are.
+// takeOver removes the rules that a mined rule covers, and adds the counts of applied ones
+// to its own. A proposed rule only replaces other proposed ones.
 func (a *App) takeOver(r *rule) {
 	if r.template == nil {
 		return
 	}
 	for key, known := range a.rules.All() {
-		o := *known
-		if o == r || key[0] != r.key[0] || o.applied && !r.applied || o.accepted && !r.accepted {
+		other := *known
+		if other == r || key[0] != r.key[0] || other.applied && !r.applied || other.accepted && !r.accepted {
 			continue
 		}
-		own := o.template
-		if own == nil {
-			own, _ = logtemplate.Parse(key[1:])
+		template := other.template
+		if template == nil {
+			template, _ = logtemplate.Parse(key[1:])
 		}
-		if own == nil || !r.template.Covers(own) {
+		if template == nil || !r.template.Covers(template) {
 			continue
 		}
-		if o.applied {
-			r.seen.join(&o.seen)
+		if other.applied {
+			r.seen.join(&other.seen)
 		}
-		a.deleteRule(o)
+		a.deleteRule(other)
 	}
 }
 

@@ -3,29 +3,26 @@
 // sockets of development servers.
 //
 // It counts message templates and infrastructure requests over 10 minutes. Auto-detection,
-// every 60 s of event time and on command, makes rules of what is frequent: with enough
-// confidence a rule applies automatically and is announced, with less it is proposed, which
-// only the list of rules shows. An error is never noise for being frequent: a line of level
-// error is counted and hidden only if it comes from an extension or a tool. Rules that a
-// person added are in Manual.
+// every 60 s of event time and on command, makes rules for frequent patterns. With enough
+// confidence a rule is applied automatically and announced by an alert; with less it is
+// proposed, which only the list of rules shows. Lines of level error are counted and hidden
+// only if they come from an extension or a tool. Rules that a person added are in [Manual].
 //
 // With ruleset.Mined, templates of lines that differ in a few words count together (package
-// logtemplate). Auto-detection makes rules of what the templates of the last 10 minutes
-// have in common. Each rule is bound to the template that it was announced or proposed
-// with, and never hides more than that; something wider is another rule with its own
-// announcement, which takes over the narrower ones. Lines under such a rule that applies
-// are no longer counted one by one, so they neither widen it nor take the room of others.
-// Lines of level error never count together with others, even if a tool wrote them.
+// logtemplate). A rule never hides more than the template with which it was announced or
+// proposed. A wider template is another rule with its own announcement, which replaces the
+// narrower ones. Lines under an applied rule are no longer counted one by one, so they
+// neither widen it nor use the room of others. Lines of level error never count together
+// with others, even if a tool wrote them.
 //
-// A rule that was applied automatically hides neither a check that fails after it succeeded
-// (one failure is shown until 120 s have passed without any) nor warnings of an app with an
-// open error: a rule about those is only proposed.
+// A rule that was applied automatically does not hide a check that fails after it succeeded
+// (one failure is shown, the next one after 120 s without any), nor warnings of an app with
+// an open error: a rule about those is only proposed.
 //
 // A found rule that was removed does not come back, nor does any other that would hide its
-// lines, until a person restores it (Accept), which also applies a proposed rule.
+// lines, until a person restores it with Accept, which also applies a proposed rule.
 //
-// The package has no clock. Of the alerts that hidden events would have raised it knows
-// only whether there are any.
+// The package has no clock.
 package noise
 
 import (
@@ -41,10 +38,10 @@ import (
 
 const (
 	// MaxPatterns is how many templates of one app are counted. Past it, the least recently
-	// seen one is forgotten.
+	// seen one is evicted.
 	MaxPatterns = 2000
-	// MaxRules is how many rules of one app are found. Past it, a rule that matched nothing
-	// for 10 minutes makes room, and if there is none, a new pattern is left out.
+	// MaxRules is how many found rules one app has. Past it, a new rule replaces one that
+	// matched nothing for 10 minutes, or is left out if there is none.
 	MaxRules = 200
 	// MaxRemoved is how many removed rules of one app are remembered, so that they don't
 	// come back.
@@ -52,16 +49,17 @@ const (
 
 	// Period is how often auto-detection runs.
 	Period = 60 * time.Second
-	// Window is how far back it looks.
+	// Window is the time over which occurrences count.
 	Window = 10 * time.Minute
 
-	// minLogs and minRequests are how often something has to occur to be noise. minApplied
-	// is the confidence, in percent, from which on a rule applies automatically.
+	// minLogs and minRequests are the least occurrences of a pattern that is noise.
+	// minApplied is the confidence, in percent, from which on a rule is applied
+	// automatically.
 	minLogs     = 10
 	minRequests = 20
 	minApplied  = 90
 	// The confidence in percent is baseConfidence plus one for each occurrence, at most
-	// maxConfidence: so no more than arrivals occurrences make a difference.
+	// maxConfidence. So only the newest arrivals occurrences are stored.
 	baseConfidence = 70
 	maxConfidence  = 99
 	arrivals       = maxConfidence - baseConfidence
@@ -70,14 +68,14 @@ const (
 	maxExample = 200
 )
 
-// The kinds of patterns. The kind is the first byte of a key, so that a rule about chatter
-// of a tool never hides the same words of the app.
+// The kinds of patterns. The kind is the first byte of a pattern's key, so a rule about
+// chatter of a tool never hides the same words of the app.
 const (
-	ofLogs     = 'l' // below level error
-	ofTools    = 't' // of any level, from an extension or a tool
+	ofLogs     = 'l' // lines below level error
+	ofTools    = 't' // lines of an extension or a tool
 	ofRequests = 'r'
-	// ofToolErrors are lines of level error from a tool, with mined rules. Then ofTools are
-	// those below.
+	// ofToolErrors are lines of level error of a tool. Only mined rules separate them from
+	// ofTools.
 	ofToolErrors = 'e'
 )
 
@@ -87,7 +85,7 @@ type App struct {
 	patterns *lru.Map[string, *pattern]
 	rules    *lru.Map[string, *rule]
 	removed  *lru.Map[string, removal]
-	mined    *mined // nil unless templates count together that differ
+	mined    *mined // nil unless similar templates count together
 	// lastRun is when auto-detection last ran, or when the app began, in milliseconds since
 	// 1970. started reports whether there is such a time.
 	lastRun int64
@@ -100,14 +98,14 @@ type App struct {
 	evicted, leftOut uint64
 }
 
-// pattern has the times of the newest occurrences.
+// pattern has the times of the newest occurrences of a template or request.
 type pattern struct {
 	at      []int64 // at most arrivals
-	alarms  uint32  // a bit for each of them that was such as alerts are raised for
-	next    int     // where the next goes once at is full: the oldest
-	example string  // from the moment on when it may become a rule
-	under   verdict // which mined rule it is under
-	warned  int64   // when the newest warning among them came
+	alarms  uint32  // a bit for each of them for which an alert would be raised
+	next    int     // index of the oldest, which the next one replaces once at is full
+	example string  // set once there are enough occurrences for a rule
+	under   verdict // the mined rule that matches it
+	warned  int64   // time of the newest warning
 }
 
 // New returns an app without patterns and rules.
@@ -124,16 +122,16 @@ func New(app string, by ruleset.Noise) *App {
 	return a
 }
 
-// Patterns is the number of templates that are counted.
+// Patterns returns the number of templates that are counted.
 func (a *App) Patterns() int { return a.patterns.Len() }
 
-// Evicted returns how many templates were forgotten for lack of room since New.
+// Evicted returns how many templates and rules were evicted since New.
 func (a *App) Evicted() uint64 { return a.evicted }
 
-// LeftOut returns how many patterns found no room as a rule since New.
+// LeftOut returns how many patterns got no rule for lack of room since New.
 func (a *App) LeftOut() uint64 { return a.leftOut }
 
-// Size is about how many bytes are held.
+// Size returns about how many bytes are held.
 func (a *App) Size() int { return a.size + a.mined.size() }
 
 // Log counts a line with the template of its message, runs auto-detection when it is due,
@@ -215,16 +213,16 @@ func (a *App) count(p *pattern, s Sighting, t int64) *pattern {
 	if s.warns() {
 		p.warned = t
 	}
-	if p.example == "" && len(p.at) >= minLogs && a.scratch[0] != ofRequests { // their pattern says it all
+	if p.example == "" && len(p.at) >= minLogs && a.scratch[0] != ofRequests { // a request's pattern is example enough
 		p.example = strings.Clone(sanitize.Cut(s.Text, maxExample))
 	}
 	a.size += p.size()
 	return p
 }
 
-// hide asks the rule about the key in scratch, and the mined rule for it, whether they hide
-// an occurrence, and notes what they hide. What was just found was found with this
-// occurrence.
+// hide reports whether the rule about the key in scratch, or the mined rule that matches
+// it, hides an occurrence, and counts it under that rule. found is what auto-detection
+// found with this occurrence.
 func (a *App) hide(mined *rule, s Sighting, t int64, found *Found) bool {
 	if a.rules.Len() == 0 {
 		return false
@@ -242,7 +240,7 @@ func (a *App) hide(mined *rule, s Sighting, t int64, found *Found) bool {
 // note counts an occurrence under a rule, and reports whether the rule hides it.
 func (a *App) note(r *rule, s Sighting, t int64, found *Found) bool {
 	if !r.applied && found != nil && r.seen.since == t {
-		return false // it is counted in what led to the rule
+		return false // the occurrences that led to the rule include it
 	}
 	r.warned = r.warned || s.warns()
 	if r.applied && a.exempts(r, s, t) {
@@ -270,7 +268,7 @@ func (a *App) addPattern(key string, p *pattern) {
 	}
 }
 
-// patternSize is about what a pattern takes beside its text and its times.
+// patternSize is about how many bytes a pattern takes in addition to its text and times.
 const patternSize = 192
 
 func (p *pattern) size() int { return 8*len(p.at) + len(p.example) }
@@ -289,7 +287,7 @@ func (p *pattern) add(t int64, alarming bool) {
 	}
 }
 
-// within counts the known occurrences after one time and up to another, at most arrivals.
+// within counts the stored occurrences after one time and up to another.
 func (p *pattern) within(after, until int64) int {
 	n := 0
 	for _, at := range p.at {

@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// maxLook is how much of a text is searched, in bytes.
+// maxLook is how many bytes of a text are searched.
 const maxLook = 4096
 
 // FromTool reports whether an event with a log comes from a browser extension or a
@@ -21,13 +21,13 @@ func FromTool(e *telemetry.Event) bool {
 		log.Stack != "" && toolText(innermost(log.Stack))
 }
 
-// ofExtension reports whether a page is one of an extension, in any browser.
+// ofExtension reports whether a page belongs to an extension, in any browser.
 func ofExtension(page string) bool {
 	scheme, _, ok := strings.Cut(head(page), "://")
 	return ok && strings.HasSuffix(scheme, "-extension")
 }
 
-// innermost returns the first line of a stack that names a place.
+// innermost returns the first line of a stack that has a URL.
 func innermost(stack string) string {
 	stack = head(stack)
 	at := strings.Index(stack, "://")
@@ -53,8 +53,8 @@ func toolText(text string) bool {
 	return aboutSourceMaps(text)
 }
 
-// aboutSourceMaps finds the words "source map" in all spellings, and not those of "data
-// source mapping".
+// aboutSourceMaps reports whether a text has the words "source map" in any spelling. The
+// words "data source mapping" do not count.
 func aboutSourceMaps(text string) bool {
 	for {
 		at := strings.Index(text, "ource")
@@ -101,18 +101,17 @@ var sockets = map[string]bool{
 	"ng-cli-ws": true, "hmr": true, "vite-hmr": true, "livereload": true,
 }
 
-// maxSegment is at least as long as every segment in the tables.
+// maxSegment is the longest segment in the tables, or more.
 const maxSegment = 16
 
-// infrastructure returns what makes a request one of the infrastructure: a part of its path
-// template, or localSocket. It returns nil for others. Whole segments count, not parts of
-// words.
+// infrastructure returns the part of a path template that makes a request one of the
+// infrastructure, or localSocket, and nil for other requests. It compares whole segments.
 func infrastructure(page []byte, rawURL string) []byte {
 	if string(page) == "/" && toLocalSocket(rawURL) {
 		return localSocket
 	}
 	page = bytes.TrimSuffix(page, []byte("/"))
-	if string(page) == "/ws" { // where webpack's server listens; deeper it is the app's own
+	if string(page) == "/ws" { // webpack's development server; a longer path is the app's own
 		return page
 	}
 	var before, segment []byte
@@ -133,8 +132,8 @@ func infrastructure(page []byte, rawURL string) []byte {
 	return nil
 }
 
-// localSocket stands for sockets without a path on this machine, such as Vite's, whatever
-// their ports.
+// localSocket stands for sockets without a path on this machine, such as that of Vite, on
+// any port.
 var localSocket = []byte("ws://localhost/")
 
 // toLocalSocket reports whether a URL is that of a WebSocket on a loopback host.
@@ -151,7 +150,7 @@ func toLocalSocket(rawURL string) bool {
 	return err == nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// is reports whether a table has a segment, without regard to case.
+// is reports whether a table has a segment, ignoring case.
 func is(table map[string]bool, segment []byte) bool {
 	if len(segment) > maxSegment {
 		return false

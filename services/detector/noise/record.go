@@ -14,36 +14,36 @@ import (
 )
 
 const (
-	// maxExamples is how many different texts a rule shows of what it matched.
+	// maxExamples is how many different texts a rule keeps of the events that it matched.
 	maxExamples = 3
-	// exampleEvery is how often a rule with that many examples looks for another,
-	// firstExamples how often one with fewer does.
+	// A rule takes an example every firstExamples until it has maxExamples, and then a
+	// newer one every exampleEvery.
 	exampleEvery  = time.Minute
 	firstExamples = time.Second
 )
 
-// Sighting is what rules need to know of an event.
+// Sighting is the part of an event that noise rules need.
 type Sighting struct {
-	// Text is its message or URL.
+	// Text is the message or the URL.
 	Text string
-	// Level is that of a log, empty for a request.
+	// Level is the level of a log, empty for a request.
 	Level telemetry.Level
-	// Severity is that of the alert for such an event, empty if there is none.
+	// Severity is the severity of the alert for such an event, empty if there is none.
 	Severity alert.Severity
 }
 
-// levels is the order in which a record counts.
+// levels is the order of the counts of a record.
 var levels = [...]telemetry.Level{telemetry.LevelDebug, telemetry.LevelInfo, telemetry.LevelWarn, telemetry.LevelError}
 
-// record is what a rule matched since it was applied or proposed; for a proposed one with
-// the occurrences that led to it. Times are in milliseconds since 1970.
+// record counts the events that a rule matched since it was applied or proposed. For a
+// proposed rule it includes those that led to it. Times are in milliseconds since 1970.
 type record struct {
 	since, lastSeen int64
 	n, alarming     uint64
 	levels          [len(levels)]uint64
 	minutes         tally
 	examples        []string // the newest last
-	looked          int64    // when an example was last looked for
+	looked          int64    // when an example was last taken
 }
 
 // see counts an event, and returns by how many bytes the record has grown.
@@ -68,7 +68,7 @@ func (r *record) see(s Sighting, t int64) (grown int) {
 	return 0
 }
 
-// show adds an example, in place of the oldest, unless it is one already.
+// show adds an example, in place of the oldest one, unless it is in the list.
 func (r *record) show(text string) (grown int) {
 	text = sanitize.Cut(sanitize.Visible(head(text)), maxExample)
 	if text == "" || slices.Contains(r.examples, text) {
@@ -108,7 +108,7 @@ func (r *record) size() int {
 
 const recordSize = 256
 
-// describe fills in what was hidden, or would have been.
+// describe fills in the counts as hidden events, or as events that would have been hidden.
 func (r *record) describe(d *query.NoiseRule, hides bool, now int64) {
 	if hides {
 		d.Hidden, d.HiddenLast10Min, d.AlertsHeld = r.n, r.minutes.sum(now), r.alarming
@@ -146,7 +146,7 @@ func (r *record) state(s *snapshot.State) {
 	snapshot.Strings(s, 8, &r.examples, maxExamples, maxExcerpt)
 }
 
-// tally counts the last 10 minutes, minute by minute. Its sum misses less than a minute of
+// tally counts the events of each of the last 10 minutes. Its sum misses up to a minute of
 // them.
 type tally struct {
 	minute int64 // the newest, since 1970
@@ -162,7 +162,7 @@ const (
 func (c *tally) add(t int64, n uint32) {
 	m := minuteOf(t)
 	switch {
-	case m <= c.minute-minutes || m >= c.minute+minutes: // long ago, or a clock was set back
+	case m <= c.minute-minutes || m >= c.minute+minutes: // all counts are too old, or a clock was set back
 		*c = tally{minute: m}
 	default:
 		for ; c.minute < m; c.minute++ {

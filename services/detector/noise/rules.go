@@ -22,18 +22,18 @@ const (
 	StateManual   = "manual"
 )
 
-// rule is a pattern that auto-detection found, under the pattern's key.
+// rule is a rule that auto-detection found, under the key of its pattern.
 type rule struct {
 	id, key string
-	percent int // of confidence
+	percent int // confidence
 	applied bool
 	// accepted reports whether a person applied it, warned whether it matched warnings.
 	accepted, warned bool
 	check            check
 	example          string
 	seen             record
-	// template is the template of a key with holes. A rule without one is about its key
-	// alone.
+	// template is set for a mined rule, whose key has holes. Other rules match their key
+	// only.
 	template *logtemplate.Template
 }
 
@@ -48,22 +48,21 @@ func (r *rule) size() int {
 	return n
 }
 
-// ruleSize is about what a rule takes beside its text and its record, in bytes.
+// ruleSize is about how many bytes a rule takes in addition to its text and record.
 const ruleSize = 224
 
-// ruleID returns an id that follows from what the rule is about, so that a replay gives the
-// same.
+// ruleID derives the id of a rule from its subject, so a replay gives the same id.
 func ruleID(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return "noise_" + hex.EncodeToString(sum[:6])
 }
 
-// Found is what one run of auto-detection found: patterns, in the order in which they were
-// last seen, after what several have in common.
+// Found lists the patterns that one run of auto-detection made or applied rules for: first
+// the templates of mined rules, then others, the one seen last at the end.
 type Found struct {
 	Applied, Proposed []string
 	app               string
-	ids               []string // of the rules that apply, with their state
+	ids               []string // of the applied rules, each with its state
 }
 
 // Len returns the number of patterns.
@@ -132,7 +131,8 @@ func (a *App) consider(key string, p *pattern, n int, t int64, found *Found) {
 	found.add(r)
 }
 
-// newRule returns a rule about something that occurred n times, with warnings or without.
+// newRule returns a rule about a pattern that occurred n times. warned reports whether
+// warnings were among them.
 func (a *App) newRule(key string, n int, t int64, warned bool) *rule {
 	percent := min(baseConfidence+n, maxConfidence)
 	r := &rule{id: ruleID(a.name, key), key: key, percent: percent, warned: warned}
@@ -142,8 +142,8 @@ func (a *App) newRule(key string, n int, t int64, warned bool) *rule {
 	return r
 }
 
-// came counts the occurrences that led to a rule, which it would have hidden, while it is
-// proposed. A rule that applies has hidden none of them.
+// came counts the occurrences that led to a proposed rule, which it would have hidden. An
+// applied rule has hidden none of them.
 func (r *rule) came(p *pattern, t int64) {
 	if r.applied {
 		return
@@ -158,8 +158,8 @@ func (r *rule) came(p *pattern, t int64) {
 	}
 }
 
-// strengthen raises the confidence in a rule about something that occurred n times, and
-// applies it if that is enough.
+// strengthen raises the confidence in a rule whose pattern occurred n times, and applies it
+// if that is enough.
 func (a *App) strengthen(r *rule, n int, t int64, found *Found) {
 	percent := min(baseConfidence+n, maxConfidence)
 	if r.percent = max(r.percent, percent); r.applied || percent < minApplied || a.waits(r, t) {
@@ -184,8 +184,8 @@ func (a *App) ruleOf(key string) *rule {
 	return nil
 }
 
-// makeRoom makes room for a rule, by forgetting an idle one if need be. Rules in use stay:
-// otherwise each run would find again what the run before has dropped.
+// makeRoom reports whether there is room for a rule. It evicts an idle rule if necessary,
+// but never one in use: each run would find again what the run before evicted.
 func (a *App) makeRoom(t int64) bool {
 	if a.rules.Len() < a.rules.Cap() {
 		return true
@@ -199,8 +199,8 @@ func (a *App) makeRoom(t int64) bool {
 	return true
 }
 
-// addRule adds a rule for which there is room, and reports whether the mined rules have
-// room, too.
+// addRule adds a rule after makeRoom. It reports whether the index of mined rules has room
+// as well.
 func (a *App) addRule(r *rule) bool {
 	if r.template != nil && !a.mined.add(r) {
 		return false
@@ -260,13 +260,13 @@ func (a *App) addRemoved(id, key string, percent int) {
 	}
 }
 
-// isRemoved reports whether a rule was removed, or would hide lines of one that was.
+// isRemoved reports whether a rule was removed, or would hide lines of a removed rule.
 func (a *App) isRemoved(r *rule) bool {
 	return a.removed.Peek(r.id) != nil || a.mined.overlapsRemoved(a, r)
 }
 
-// Accept applies a found rule that is proposed or was removed, because a person wants it.
-// It reports whether there is one.
+// Accept applies a rule that is proposed or was removed, on a person's command. It reports
+// whether there is such a rule.
 func (a *App) Accept(id string, now time.Time) bool {
 	t := now.UnixMilli()
 	for _, known := range a.rules.All() {
@@ -286,7 +286,7 @@ func (a *App) Accept(id string, now time.Time) bool {
 	a.removed.Delete(id)
 	a.size -= was.size()
 	if !a.knows(was.key) || a.rules.Peek(was.key) != nil || !a.makeRoom(t) {
-		return true // it may be found again
+		return true // auto-detection may find it again
 	}
 	r := &rule{id: id, key: was.key, percent: was.percent, applied: true, accepted: true}
 	r.seen.since, r.seen.lastSeen = t, t
@@ -305,8 +305,8 @@ func (a *App) Rules(now time.Time) []query.NoiseRule {
 	return all
 }
 
-// Removed lists the rules that were removed, the newest at the end, without those of which
-// older versions only stored the id.
+// Removed lists the rules that were removed, the newest at the end. It leaves out rules that
+// older versions stored without their pattern.
 func (a *App) Removed() []query.RemovedRule {
 	var all []query.RemovedRule
 	for id, r := range a.removed.All() {

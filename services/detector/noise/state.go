@@ -9,17 +9,17 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Bounds on what a snapshot holds.
+// Bounds on the values in a snapshot.
 const (
 	maxKey     = 1 + template.MaxLen
-	maxExcerpt = 4 * maxExample // bytes of that many characters
+	maxExcerpt = 4 * maxExample // in bytes
 	maxID      = 64
-	maxName    = 1 << 16 // of an app
+	maxName    = 1 << 16 // of an app, in bytes
 	maxHidden  = 1 << 60
 )
 
-// State has the patterns and rules of an app. Reading leaves out patterns and rules that
-// only another noise rule than the app's would have found.
+// State writes or reads the patterns and rules of an app. Reading leaves out those that the
+// app's noise rule (spec or mined) does not make.
 func (a *App) State(s *snapshot.State) {
 	s.Bool(1, &a.started)
 	snapshot.Int(s, 2, &a.lastRun, snapshot.AnyInt)
@@ -43,7 +43,7 @@ func (a *App) State(s *snapshot.State) {
 		(*r).state(s)
 	}, func(key string, r *rule) {
 		r.id, r.key = ruleID(a.name, key), key
-		// A key that an earlier version took for a template may no longer be one.
+		// A key that was a template in an earlier version may no longer be one.
 		if a.knows(key) && a.bind(r) {
 			a.addRule(r)
 		}
@@ -55,14 +55,14 @@ func (a *App) State(s *snapshot.State) {
 	}, func(id string, r removal) { a.addRemoved(id, r.key, r.percent) })
 }
 
-// stateKey has the key of a pattern or rule, which is not empty.
+// stateKey writes or reads the key of a pattern or rule, which is not empty.
 func stateKey(s *snapshot.State, key *string) {
 	if s.String(1, key, maxKey); s.Reading() && *key == "" {
 		s.Fail("a pattern without a key")
 	}
 }
 
-// state has the times, the oldest first.
+// state writes or reads a pattern with its times, the oldest first.
 func (p *pattern) state(s *snapshot.State) {
 	s.String(2, &p.example, maxExcerpt)
 	if s.Reading() {
@@ -93,7 +93,7 @@ func (r *rule) state(s *snapshot.State) {
 	snapshot.Int(s, 9, &r.check.failed, snapshot.AnyInt)
 }
 
-// State has the rules that were added by hand.
+// State writes or reads the rules that were added by hand.
 func (m *Manual) State(s *snapshot.State) {
 	rules := m.rules
 	if s.Reading() {

@@ -106,7 +106,7 @@ func (c converter) putText(n number, v string) { c.s.String(n, &v, 0) }
 
 func (c converter) putHash(n number, v uint64) { c.s.Hash(n, &v) }
 
-// putTime writes a time in milliseconds since 1970, of which zero is a time as well.
+// putTime writes a time in milliseconds since 1970. Zero is a time as well.
 func (c converter) putTime(n number, ms int64) {
 	at := time.UnixMilli(ms).UTC()
 	c.s.Time(n, &at)

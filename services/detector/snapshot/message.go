@@ -6,8 +6,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/lru"
 )
 
-// Message is a field with a value that has fields of its own. One that is zero is left
-// out.
+// Message is a field with a nested value that has fields of its own. It is left out if all
+// of them are zero.
 func Message[T any](s *State, number protowire.Number, v *T, fields func(*T, *State)) {
 	if !s.reading {
 		before := len(s.buf)
@@ -24,7 +24,7 @@ func Message[T any](s *State, number protowire.Number, v *T, fields func(*T, *St
 	s.leave(around)
 }
 
-// Optional is a field with a value that may be missing, which is nil.
+// Optional is a field with a nested value that is nil if the field is missing.
 func Optional[T any](s *State, number protowire.Number, v **T, fields func(*T, *State)) {
 	if !s.reading {
 		if *v != nil {
@@ -44,8 +44,8 @@ func Optional[T any](s *State, number protowire.Number, v **T, fields func(*T, *
 	}
 }
 
-// List is a repeated field with at most that many values. It reads into the memory of
-// the list as far as that goes.
+// List is a repeated field with at most most nested values. It reads into the memory of the
+// list if they fit.
 func List[T any](s *State, number protowire.Number, list *[]T, most int, fields func(*T, *State)) {
 	if !s.reading {
 		for i := range *list {
@@ -70,7 +70,7 @@ func List[T any](s *State, number protowire.Number, list *[]T, most int, fields 
 	}
 }
 
-// Strings is a repeated field with at most that many texts, of at most size bytes each.
+// Strings is a repeated field with at most most strings of at most size bytes each.
 func Strings(s *State, number protowire.Number, list *[]string, most, size int) {
 	if !s.reading {
 		for _, text := range *list {
@@ -92,9 +92,9 @@ func Strings(s *State, number protowire.Number, list *[]string, most, size int) 
 	}
 }
 
-// Entries is a repeated field with the entries of a map, the least recently used first:
-// at most as many as its capacity. entry has the fields of one, and add adds one that
-// was read; it may leave it out.
+// Entries is a repeated field with the entries of a map, the least recently used first, at
+// most as many as its capacity. entry describes the fields of one, and add adds one that
+// was read, or drops it.
 func Entries[K comparable, V any](s *State, number protowire.Number, m *lru.Map[K, V], entry func(*State, *K, *V), add func(K, V)) {
 	var key K
 	if !s.reading {

@@ -1,17 +1,18 @@
 // Package snapshot is the codec of the detector's state.
 //
-// A type describes its fields once, in a function with a [State]: the same function
-// writes and reads them. Each field has a number, which never gets another meaning, and
-// bounds, which hold on reading. The form is the wire format of protocol buffers:
-// integers are varints, floating point numbers and hashes 64 bits, everything else has a
-// length. Zero values are left out, so a field that a snapshot lacks reads as zero, and
-// fields that the reader does not know are skipped.
+// A type describes its fields in one function with a [State], which both writes and reads
+// them. Each field has a number, which never gets another meaning, and bounds, which are
+// checked on reading. The format is that of protocol buffers: integers are varints,
+// floating point numbers and hashes 64 bits, everything else has a length. Zero values are
+// left out, so a field that a snapshot lacks reads as zero. Unknown fields are skipped.
 //
-// Within a function the numbers ascend. Values survive bit for bit, also text that is
-// not valid UTF-8, with the exception of negative zero.
+// Within a function the numbers ascend. Values are preserved bit for bit, also text that is
+// not valid UTF-8. Only negative zero becomes zero.
 //
-// Reading never panics on damaged input, believes no length that the input cannot hold,
-// and gives zero values after the first error, so a caller checks the error once.
+// On damaged input reading does not panic, refuses lengths that exceed the input, and
+// returns zero values after the first error, so a caller checks the error once. A state
+// that was cut off between two fields reads without an error: its container must detect
+// that (the fold's checksum, the length of a nested message).
 package snapshot
 
 import (
@@ -28,14 +29,14 @@ var ErrDamaged = errors.New("damaged snapshot")
 
 // State is a snapshot that is being written or read.
 type State struct {
-	// buf is what was written so far, or what is read, between pos and end.
+	// buf is the output so far, or the input, which is read from pos to end.
 	buf      []byte
 	pos, end int
 	reading  bool
 	err      error
 }
 
-// Append writes fields behind the bytes of buf and returns the extended buffer.
+// Append appends fields to buf and returns the extended buffer.
 func Append(buf []byte, fields func(*State)) []byte {
 	s := State{buf: buf}
 	fields(&s)
@@ -50,17 +51,17 @@ func Read(data []byte, fields func(*State)) error {
 	return s.err
 }
 
-// Reading reports whether the state is read, and not written.
+// Reading reports whether the state is being read.
 func (s *State) Reading() bool { return s.reading }
 
-// Fail notes that a value makes no sense, unless an error was noted before.
+// Fail records that a value is invalid, unless there was an error before.
 func (s *State) Fail(format string, args ...any) {
 	if s.err == nil {
 		s.err = fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 	}
 }
 
-// OK reports whether no error was noted.
+// OK reports whether there was no error.
 func (s *State) OK() bool { return s.err == nil }
 
 // find moves to the value of the next field if it has that number. It skips fields with
@@ -129,7 +130,7 @@ func (s *State) fixed64() uint64 {
 	return v
 }
 
-// length reads a length and returns the end of what has it.
+// length reads a length and returns the end of the value that follows.
 func (s *State) length() (end int) {
 	n := s.varint()
 	if s.err == nil && n > uint64(s.end-s.pos) {
@@ -233,7 +234,7 @@ func (s *State) Float(number protowire.Number, v *float64, least, most float64) 
 	}
 }
 
-// Hash is a field with 64 bits, all of which are mostly in use.
+// Hash is a field with 64 bits, for values too large for a varint to be shorter.
 func (s *State) Hash(number protowire.Number, v *uint64) {
 	if !s.reading {
 		if *v != 0 {
@@ -292,7 +293,7 @@ func (s *State) bytes(number protowire.Number, most int) []byte {
 	return s.buf[begin:end]
 }
 
-// Fixed is a field with as many bytes as v has.
+// Fixed is a field with exactly len(v) bytes.
 func (s *State) Fixed(number protowire.Number, v []byte) {
 	if !s.reading {
 		s.tag(number, protowire.BytesType)
@@ -304,8 +305,7 @@ func (s *State) Fixed(number protowire.Number, v []byte) {
 	}
 }
 
-// Raw is a field with a message that was written apart, as [Append] does. What it reads
-// is part of the input, not a copy.
+// Raw is a field with a message that [Append] wrote. On reading, *v aliases the input.
 func (s *State) Raw(number protowire.Number, v *[]byte) {
 	if !s.reading {
 		s.tag(number, protowire.BytesType)
@@ -315,9 +315,8 @@ func (s *State) Raw(number protowire.Number, v *[]byte) {
 	*v = s.bytes(number, math.MaxInt)
 }
 
-// Packed is a field with integers from 0 to largest, of which there are at most that
-// many. It returns values, or those that it has read, for which it uses the memory of
-// values as far as that goes.
+// Packed is a field with at most most integers from 0 to largest. It returns values, or the
+// integers that it has read, in the memory of values if they fit.
 func Packed[T Integer](s *State, number protowire.Number, values []T, most int, largest uint64) []T {
 	if !s.reading {
 		if len(values) > 0 {
@@ -343,8 +342,8 @@ func Packed[T Integer](s *State, number protowire.Number, values []T, most int, 
 	return values
 }
 
-// PackedTimes is [Packed] for integers that are near to the ones before them, such as
-// times.
+// PackedTimes is [Packed] for integers that differ little from the ones before them, such
+// as times.
 func (s *State) PackedTimes(number protowire.Number, values []int64, most int) []int64 {
 	last := int64(0)
 	if !s.reading {
@@ -388,8 +387,8 @@ func (s *State) finish(mark int) {
 	protowire.AppendVarint(s.buf[:mark-1], uint64(size))
 }
 
-// enter begins to read a message, an empty one where the field is missing. It returns
-// the end of the one around it, for leave.
+// enter begins to read a message, which is empty if the field is missing. It returns the end
+// of the outer message, for leave.
 func (s *State) enter(number protowire.Number) (around int) {
 	around = s.end
 	if s.find(number, protowire.BytesType) {
@@ -431,5 +430,5 @@ func (s *State) Hashes(number protowire.Number, values []uint64, most int) []uin
 	return values
 }
 
-// Append writes fields that [Append] wrote apart.
+// Append writes fields that [Append] wrote before.
 func (s *State) Append(fields []byte) { s.buf = append(s.buf, fields...) }

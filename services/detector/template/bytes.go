@@ -2,8 +2,8 @@ package template
 
 import "unicode/utf8"
 
-// The kinds of bytes. Every byte of a character beyond ASCII counts as a letter, so that no
-// character is ever split.
+// The kinds of bytes. Every byte of a character beyond ASCII counts as a letter, so no
+// character is split.
 const (
 	isDigit byte = 1 << iota
 	isHexLetter
@@ -43,11 +43,11 @@ var kinds = func() (table [256]byte) {
 type run struct {
 	len             int
 	digits, letters bool // at least one
-	hex             bool // nothing but hex digits
-	changes         int  // from letter to digit or back
+	hex             bool // hex digits only
+	changes         int  // changes between letter and digit
 }
 
-// measure looks at the run that in begins with.
+// measure describes the run at the beginning of in.
 func measure(in string) run {
 	w := run{}
 	var all, last byte
@@ -70,24 +70,23 @@ func measure(in string) run {
 	return w
 }
 
-// notHex marks, in what measure collects, a letter that is no hex digit.
+// notHex is the bit that measure sets for a letter that is no hex digit.
 const notHex = isSpace
 
-// leading is how many bytes at the start of in are of one of the kinds.
-func leading(in string, of byte) int {
+// leading returns how many bytes at the beginning of in are of one of the kinds in mask.
+func leading(in string, mask byte) int {
 	n := 0
-	for n < len(in) && kinds[in[n]]&of != 0 {
+	for n < len(in) && kinds[in[n]]&mask != 0 {
 		n++
 	}
 	return n
 }
 
-func hasPrefixAt(in string, at int, what string) bool {
-	return len(in)-at >= len(what) && in[at:at+len(what)] == what
+func hasPrefixAt(in string, at int, prefix string) bool {
+	return len(in)-at >= len(prefix) && in[at:at+len(prefix)] == prefix
 }
 
-// cut leaves at most most bytes of what buf holds from start on, and no half
-// character at the end.
+// cut shortens buf to at most most bytes after start, without splitting a character.
 func cut(buf []byte, start, most int) []byte {
 	if len(buf)-start <= most {
 		return buf

@@ -1,23 +1,22 @@
-// Package template turns text that differs each time into what stays the same: a message
-// into its template, a URL into its page.
+// Package template removes the parts of a text that vary: it turns a message into its
+// template and a URL into its page.
 //
-// Noise rules count templates, and fingerprints of errors are made of them. A template is a
-// guess by the form of each word, made in one pass without regular expressions or memory,
-// so the same text always gives the same template, and its writer can neither slow it down
-// nor make it grow. The package does not know what templates are for.
+// Noise rules count templates, and fingerprints of errors are made from them. A template is
+// a guess by the form of each word, in one pass of bounded time and without state, so the
+// same text always gives the same template, and no sender can slow it down.
 package template
 
 // Bounds, in bytes.
 const (
-	// MaxLen is the longest template; the rest is left out.
+	// MaxLen is the longest template. The rest is cut off.
 	MaxLen = 512
-	// maxScan is how much of a text is read. Texts that differ only further on have one
+	// maxScan is how much of a text is read. Texts that differ only after it have the same
 	// template.
 	maxScan = 2048
 )
 
-// The placeholders. Numbers and short ids share one, because an id made of
-// random hex digits is now and then all digits.
+// The placeholders. Numbers and short ids share one, because an id of random hex digits may
+// have decimal digits only.
 const (
 	number  = "<n>"
 	id      = "<id>"
@@ -26,9 +25,9 @@ const (
 	address = "<ip>"
 )
 
-// A word of longID or more letters and digits, with a digit in it, is an id. minHex hex
-// digits are an id rather than a number with a unit, and letterHex need no digit among
-// them: deadbeef is as likely an id as any other, and words are hardly that long.
+// A word of longID or more letters and digits, at least one of them a digit, is an id.
+// minHex hex digits are an id rather than a number with a unit. letterHex hex digits need no
+// decimal digit among them, as in deadbeef: such words are rare.
 const (
 	longID    = 16
 	minHex    = 6
@@ -40,29 +39,28 @@ func Message(message string) string { return string(Append(nil, message)) }
 
 // Append appends the template of a message to dst, at most MaxLen bytes.
 //
-// Numbers and ids (also hex and mixed ones) become <n>, UUIDs and long ids
-// <id>, quoted strings and the query of a URL <str>, dates with or without a
-// clock <time>, IP addresses <ip>; runs of white space become one space. The
-// names in a JSON object stay. A word such as user42 keeps its letters, and so
-// does 35ms.
+// Numbers and ids (also hex and mixed ones) become <n>, UUIDs and long ids <id>, quoted
+// strings and the query of a URL <str>, dates with or without a time of day <time>, IP
+// addresses <ip>; runs of white space become one space. The names in a JSON object stay.
+// Words such as user42 and 35ms keep their letters.
 func Append(dst []byte, message string) []byte {
 	s := scanner{in: message[:min(len(message), maxScan)], out: dst, start: len(dst), keyEnd: -1}
 	s.scan()
 	return s.out
 }
 
-// scanner holds one pass over a message.
+// scanner is the state of one pass over a message.
 type scanner struct {
 	in    string
 	pos   int
 	out   []byte
 	start int // where in out the template begins
-	// unclosed has a bit for each kind of quote of which no closing one is to
-	// come, so that a text full of quotes is not searched again for each.
+	// unclosed has a bit for each kind of quote that is not closed in the rest of the
+	// message, so a text full of quotes is searched once.
 	unclosed byte
-	// keyEnd is where the quote stands that closes a JSON name, or -1.
+	// keyEnd is the index of the quote that closes a JSON name, or -1.
 	keyEnd int
-	// inURL reports whether the scan is within a word with :// in it.
+	// inURL reports whether the scan is within a word that contains ://.
 	inURL bool
 }
 
@@ -86,7 +84,7 @@ func (s *scanner) scan() {
 	}
 }
 
-// space makes one space of a run of white space, and none at the start.
+// space replaces a run of white space by one space, and drops it at the start.
 func (s *scanner) space() {
 	s.inURL = false
 	for s.pos < len(s.in) && kinds[s.in[s.pos]]&isSpace != 0 {
@@ -97,7 +95,7 @@ func (s *scanner) space() {
 	}
 }
 
-// mark takes a character that is no word, space or quote.
+// mark reads punctuation other than quotes.
 func (s *scanner) mark(c byte) {
 	switch {
 	case c == ':' && hasPrefixAt(s.in, s.pos, "://"):
@@ -117,7 +115,7 @@ func (s *scanner) mark(c byte) {
 	s.pos++
 }
 
-// query takes what follows ? or # in a URL.
+// query replaces the part of a URL after ? or #.
 func (s *scanner) query(c byte) {
 	s.out = append(append(s.out, c), text...)
 	for s.pos < len(s.in) && kinds[s.in[s.pos]]&(isSpace|isQuote|endsURL) == 0 {
@@ -125,7 +123,7 @@ func (s *scanner) query(c byte) {
 	}
 }
 
-// quote takes a quoted string, or a quote that is only an apostrophe.
+// quote replaces a quoted string, and keeps an apostrophe.
 func (s *scanner) quote(q byte) {
 	s.inURL = false
 	if s.pos == s.keyEnd || q == '\'' && s.wordBefore() {
@@ -171,9 +169,9 @@ func (s *scanner) opensName() bool {
 	return i >= 0 && (s.in[i] == '{' || s.in[i] == ',')
 }
 
-// put writes what stands for the next n bytes of the message.
-func (s *scanner) put(what string, n int) {
-	s.out = append(s.out, what...)
+// put replaces the next n bytes of the message.
+func (s *scanner) put(replacement string, n int) {
+	s.out = append(s.out, replacement...)
 	s.pos += n
 }
 

@@ -5,22 +5,21 @@ import "strings"
 // Page is AppendPage for callers that want a string.
 func Page(rawURL string) string { return string(AppendPage(nil, rawURL)) }
 
-// AppendPage appends the path template of a URL to dst: without scheme, host,
-// query and fragment, and with :id for each id in its segments; at most MaxLen
-// bytes. A URL that has no path gives /, an opaque one such as data: its scheme,
-// and an empty one nothing.
+// AppendPage appends the path template of a URL to dst: without scheme, host, query and
+// fragment, and with :id for each id in its segments; at most MaxLen bytes. The template of
+// a URL without a path is /, that of an opaque URL such as data: is the scheme, and that of
+// an empty one is empty.
 //
 // Only the part of a segment that is an id is replaced: user-42 is user-:id, and
-// app-8f3c2a1b.js is app-:id.js. Ids that are joined are one, so 2026-01-28 is
-// :id and INV-2024-0001 is INV-:id. A segment that begins with a number and
-// continues with words, as 123-red-shoes, names one thing twice and is one id.
+// app-8f3c2a1b.js is app-:id.js. Joined ids are one id: 2026-01-28 is :id and INV-2024-0001
+// is INV-:id. A number followed by words, as in 123-red-shoes, is one id, because the words
+// repeat what the number identifies.
 func AppendPage(dst []byte, rawURL string) []byte {
 	_, path := split(rawURL)
 	return appendPath(dst, path)
 }
 
-// AppendTarget is AppendPage with the host, and the port if there is one, in
-// front, in all at most MaxLen bytes.
+// AppendTarget is AppendPage with the host and port in front, in all at most MaxLen bytes.
 func AppendTarget(dst []byte, rawURL string) []byte {
 	host, path := split(rawURL)
 	start := len(dst)
@@ -84,7 +83,7 @@ func appendPath(dst []byte, path string) []byte {
 	return cut(dst, start, MaxLen)
 }
 
-// cutAt is the part of u before the first of the stops.
+// cutAt returns the part of u before the first of the stops.
 func cutAt(u, stops string) string {
 	if i := strings.IndexAny(u, stops); i >= 0 {
 		return u[:i]

@@ -6,25 +6,25 @@ import "strings"
 const anID = ":id"
 
 // The limits between ids and names such as oauth2, i18n, utf8 and es2015. A run of letters
-// and digits is an id with so many of these.
+// and digits is an id if it has at least that many
 const (
-	pathHex     = 6  // hex digits, of which one is a number; letterHex when none is
-	shortHex    = 4  // hex digits that begin with a number, as 1a2b
-	manyDigits  = 5  // digits in a row
-	manyChanges = 3  // changes from letter to digit or back, when at least every fourth place is one
-	opaqueID    = 20 // letters and digits at all
-	// denseChanges is the number of changes between small letters, capitals and digits from
-	// which on a run is random, if they are also more than every other place.
+	pathHex     = 6  // hex digits, one of them decimal; without one, letterHex
+	shortHex    = 4  // hex digits, the first of them decimal, as in 1a2b
+	manyDigits  = 5  // decimal digits in a row
+	manyChanges = 3  // changes between letter and digit, one in four characters or more
+	opaqueID    = 20 // characters
+	// denseChanges is the number of changes between lower case, upper case and digits from
+	// which on a run is random, if there is more than one in two characters.
 	denseChanges = 7
 )
 
-// appendSegment appends a segment of a path, which holds no slash, with :id
-// for its ids. It looks at each byte a bounded number of times.
+// appendSegment appends a segment of a path, which contains no slash, with :id for its ids.
+// It reads each byte a bounded number of times.
 func appendSegment(dst []byte, segment string) []byte {
 	if len(segment) < letterHex && leading(segment, isLetter) == len(segment) {
 		return append(dst, segment...) // most segments
 	}
-	token := 0 // where the token ends that was looked at
+	token := 0 // end of the last token that was checked
 	for i := 0; i < len(segment); {
 		rest := segment[i:]
 		if i >= token && inToken(rest[0]) {
@@ -43,8 +43,8 @@ func appendSegment(dst []byte, segment string) []byte {
 	return dst
 }
 
-// next takes the beginning of in, and returns what replaces it. first reports whether
-// it is the beginning of a segment.
+// next returns the replacement of the first n bytes of in. first reports whether in is the
+// beginning of a segment.
 func next(in string, first bool) (n int, as string) {
 	word := kinds[in[0]]&isWord != 0
 	switch {
@@ -63,7 +63,7 @@ func next(in string, first bool) (n int, as string) {
 	return n, in[:n]
 }
 
-// ids is the length of the ids that in begins with, which are joined.
+// ids returns the length of the joined ids at the beginning of in.
 func ids(in string) int {
 	n := idLen(in)
 	for n > 0 && n < len(in) && strings.IndexByte("-_.,:", in[n]) >= 0 {
@@ -76,7 +76,7 @@ func ids(in string) int {
 	return n
 }
 
-// idLen is the length of the id that in begins with, or 0.
+// idLen returns the length of the id at the beginning of in, or 0.
 func idLen(in string) int {
 	if len(in) > 1 && (in[0] == '-' || in[0] == '+') && kinds[in[1]]&isDigit != 0 {
 		if n := idLen(in[1:]); n > 0 {
@@ -122,8 +122,8 @@ func digitsInARow(word string) int {
 	return most
 }
 
-// version returns the length of a version such as v2, v1.5 or v1beta1, or 0: those are
-// names, however many digits they have.
+// version returns the length of a version such as v2, v1.5 or v1beta1, or 0. Versions are
+// names, not ids.
 func version(in string) int {
 	if in[0]|0x20 != 'v' {
 		return 0
@@ -153,7 +153,7 @@ func beginsWithNumber(in string) bool {
 	return n > 0 && ended(in, n) > 0
 }
 
-// slug is how far words go that are joined by dashes.
+// slug returns the length of the words joined by dashes at the beginning of in.
 func slug(in string) int {
 	n := 0
 	for n < len(in) && (inToken(in[n]) || in[n] == '%') {
@@ -162,7 +162,7 @@ func slug(in string) int {
 	return n
 }
 
-// inToken reports whether c can be in what random ids in URLs are made of.
+// inToken reports whether c can be part of a random id in a URL.
 func inToken(c byte) bool { return kinds[c]&isWord != 0 || c == '-' || c == '_' }
 
 func tokenLen(in string) int {
@@ -173,8 +173,8 @@ func tokenLen(in string) int {
 	return n
 }
 
-// prefixLen returns the length of a prefix of small letters that names the kind of a token,
-// such as cus_.
+// prefixLen returns the length of a lower-case prefix that names the kind of a token, such
+// as cus_.
 func prefixLen(token string) int {
 	n, word := 0, 0
 	for i := range len(token) {
@@ -190,8 +190,8 @@ func prefixLen(token string) int {
 	return n
 }
 
-// dense reports whether small letters, capitals and digits are mixed in a token as if at
-// random.
+// dense reports whether lower case, upper case and digits are mixed in a token as in random
+// text.
 func dense(token string) bool {
 	const small, capital, digit = 1, 2, 4
 	changes, last, all := 0, 0, 0

@@ -1,7 +1,7 @@
 package template
 
-// word takes a run of letters and digits, and what is one number, date or
-// address with it.
+// word reads a run of letters and digits, and the rest of a number, date or address that it
+// begins.
 func (s *scanner) word() {
 	rest := s.in[s.pos:]
 	if n := leading(rest, isLetter); (n < letterHex || kinds[rest[0]]&isHex == 0) &&
@@ -34,8 +34,8 @@ func (s *scanner) word() {
 	}
 }
 
-// moreNumber passes over the rest of a number whose first digits were taken:
-// decimals, further dotted parts, thousands.
+// moreNumber skips the rest of a number after its first digits: decimals, further dotted
+// parts, thousands.
 func (s *scanner) moreNumber() {
 	for s.pos < len(s.in) {
 		n := 0
@@ -54,8 +54,8 @@ func (s *scanner) moreNumber() {
 	}
 }
 
-// special finds what is more than one run of letters and digits: the length of
-// a UUID, date or address at the start of in, and what stands for it.
+// special returns the length of a UUID, date or address at the beginning of in, whose first
+// run is w, and its placeholder.
 func special(in string, w run) (length int, as string) {
 	if w.len == len(in) {
 		return 0, ""
@@ -78,16 +78,16 @@ func special(in string, w run) (length int, as string) {
 	return 0, ""
 }
 
-// joins reports whether c can stand between the groups of a UUID or an address
-// whose first group happens to be all letters.
+// joins reports whether c can follow the first group of a UUID or an address, if that group
+// has letters only.
 func joins(c byte) bool { return c == '-' || c == ':' }
 
 func uuid(in string) int { return shape(in, "hhhhhhhh-hhhh-hhhh-hhhh-hhhhhhhhhhhh") }
 
 func mac(in string) int { return shape(in, "hh:hh:hh:hh:hh:hh") }
 
-// date takes 2026-01-28 or 2026/01/28 with, if there is one, the clock and the
-// zone.
+// date returns the length of a date, 2026-01-28 or 2026/01/28, with the time of day and the
+// zone if there are any.
 func date(in string) int {
 	n := max(prefix(in, "dddd-dd-dd"), prefix(in, "dddd/dd/dd"))
 	if n == 0 {
@@ -133,7 +133,7 @@ func ipv4(in string) int {
 	return ended(in, n)
 }
 
-// ipv6 takes eight groups, or fewer with one ::. A digit has to be in it.
+// ipv6 returns the length of eight groups, or of fewer with one ::, if there is a digit.
 func ipv6(in string) int {
 	n, groups, gaps, digits := 0, 0, 0, false
 	for n < len(in) {
@@ -156,7 +156,7 @@ func ipv6(in string) int {
 			digits = digits || kinds[c]&isDigit != 0
 		}
 		if groups++; groups > 8 {
-			return 0 // also so that a long row of groups is not walked from each of them
+			return 0 // this also bounds the time for a long row of groups
 		}
 		n += g
 	}
@@ -166,7 +166,7 @@ func ipv6(in string) int {
 	return ended(in, n)
 }
 
-// shape is prefix for something that has to end there.
+// shape is prefix for a form that no word may continue.
 func shape(in, form string) int {
 	if n := prefix(in, form); n > 0 {
 		return ended(in, n)
@@ -174,8 +174,8 @@ func shape(in, form string) int {
 	return 0
 }
 
-// prefix is the length of form when in begins with it, else 0. In form, d is a
-// digit and h a hex digit.
+// prefix returns the length of form if in begins with it, else 0. In form, d is a digit and
+// h a hex digit.
 func prefix(in, form string) int {
 	if len(in) < len(form) {
 		return 0
@@ -192,7 +192,7 @@ func prefix(in, form string) int {
 	return len(form)
 }
 
-// ended is n when no word continues there, else 0.
+// ended returns n if no word continues there, else 0.
 func ended(in string, n int) int {
 	if n < len(in) && kinds[in[n]]&isWord != 0 {
 		return 0
