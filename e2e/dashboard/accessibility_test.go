@@ -76,7 +76,7 @@ func TestPageAccessibility(t *testing.T) {
 				v.press(t, step.keys...)
 				v.sees(t, name, step.ready)
 				if over := chromium.Eval[int](t, v.Tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
-					t.Errorf("%s is %d px too wide", name, over)
+					t.Errorf("%s is %d px wider than the window, want 0", name, over)
 				}
 				picture(t, v, name)
 				found := chromium.Eval[[]string](t, v.Tab, `(async () => {
@@ -85,7 +85,7 @@ func TestPageAccessibility(t *testing.T) {
 					return violations.map(x => x.impact + " " + x.id + ": " + x.nodes.map(n => n.html.slice(0, 200) + " " + n.failureSummary).join("; "));
 				})()`)
 				for _, violation := range found {
-					t.Errorf("%s: %s", name, violation)
+					t.Errorf("%s: axe found %s, want no violation", name, violation)
 				}
 			}
 			v.press(t, "1")

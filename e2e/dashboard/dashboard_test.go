@@ -75,10 +75,10 @@ func TestDashboard(t *testing.T) {
 	}
 	code, out, _ := e2etest.Tocsin(t, sys.Bus.StateDir, "doctor")
 	if !strings.Contains(out, "dashboard        "+sys.Bus.DashboardURL+" is ready") {
-		t.Errorf("doctor (%d) says\n%s", code, out)
+		t.Errorf("tocsin doctor (exit code %d) = %s, want that the dashboard is ready", code, out)
 	}
 	if out := sys.Bus.Stdout.String(); !strings.Contains(out, "  dashboard  "+sys.Bus.DashboardURL+"\n") {
-		t.Errorf("tocsin up says\n%s", out)
+		t.Errorf("tocsin up = %s, want the URL of the dashboard", out)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestDashboardActions(t *testing.T) {
 	if _, a := nextAlert(t, live); a.Category != alert.Errors {
 		t.Errorf("got %+v, want Category %v", a, alert.Errors)
 	}
-	for path, says := range map[string]string{
+	for path, text := range map[string]string{
 		"status":                                 `"app":"web"`,
 		"vitals?app=web":                         `"page":"/cart"`,
 		"events?app=web&kind=log":                `TypeError: x is undefined`,
@@ -105,8 +105,8 @@ func TestDashboardActions(t *testing.T) {
 		"health":                                 `"service":"detector"`,
 		"events?until=" + "2020-01-01T00:00:00Z": `"events":[]`,
 	} {
-		if a := e2etest.Send(t, "GET", api+path, ""); a.Status != 200 || !strings.Contains(a.Body, says) {
-			t.Errorf("%s: got %d %s, want Status 200 and %q in Body", path, a.Status, a.Body, says)
+		if a := e2etest.Send(t, "GET", api+path, ""); a.Status != 200 || !strings.Contains(a.Body, text) {
+			t.Errorf("%s: got %d %s, want Status 200 and %q in Body", path, a.Status, a.Body, text)
 		}
 	}
 	sys.Call(t, "notify", map[string]any{"message": "look at this"})
@@ -126,7 +126,7 @@ func TestDashboardActions(t *testing.T) {
 	if a := e2etest.Send(t, "POST", api+"silences", `{"category":"ci","minutes":5,"reason":"deploy"}`); a.Status != 200 || !strings.Contains(a.Body, `"reason":"deploy"`) {
 		t.Fatalf("got %d %s, want Status 200 and \"\\\"reason\\\":\\\"deploy\\\"\" in Body", a.Status, a.Body)
 	}
-	agentKnows(t, sys, "deploy")
+	awaitSilence(t, sys, "deploy")
 	sys.TakeAlerts(t, 1) // the error before
 	sys.PostCI(t, map[string]any{"status": "failure", "name": "silenced", "commit": "a"})
 	if _, a := nextAlert(t, live); a.Category != alert.CI || !strings.Contains(a.Title, "silenced") {
@@ -134,17 +134,17 @@ func TestDashboardActions(t *testing.T) {
 	}
 	sys.WaitReceived(t, 2)
 	if o := sys.Observe(t, map[string]any{}); len(o.Alerts) != 0 {
-		t.Errorf("an agent is delivered %+v", o.Alerts)
+		t.Errorf("alerts of the agent = %+v, want none", o.Alerts)
 	}
 }
 
-// agentKnows waits until the agent's list of silences has a reason.
-func agentKnows(t *testing.T, sys *e2etest.System, reason string) {
+// awaitSilence waits until the agent's list of silences has one with a reason.
+func awaitSilence(t *testing.T, sys *e2etest.System, reason string) {
 	t.Helper()
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
 		return strings.Contains(sys.Call(t, "configure", map[string]any{"action": "silence_list"}), reason)
 	}) {
-		t.Fatalf("the agent does not know of %s", reason)
+		t.Fatalf("silences of the agent = %s, want one with the reason %q", sys.Call(t, "configure", map[string]any{"action": "silence_list"}), reason)
 	}
 }
 
@@ -161,14 +161,14 @@ func TestDashboardReadersSurviveKills(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if err := b.Stop(); err != nil {
-			t.Errorf("%v\n%s", err, b.Log)
+			t.Errorf("stop the bus: %v, want no error\n%s", err, b.Log)
 		}
 		e2etest.CheckLog(t, b.Log)
 	})
 	alone := e2etest.RunUntilKilled(t, dir, "dashboard", fmt.Sprintf("--dashboard-addr=127.0.0.1:%d", e2etest.FreePort(t)))
 	aloneURL := func() string { return strings.TrimSpace(strings.TrimPrefix(alone.Stdout.String(), "dashboard")) }
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return aloneURL() != "" && e2etest.Get(t, aloneURL()+"/readyz").Status == 200 }) {
-		t.Fatalf("%s%s", alone.Stdout, alone.Log)
+		t.Fatalf("tocsin dashboard after 20s = %s%s, want it ready", alone.Stdout, alone.Log)
 	}
 	stays := listen(t, aloneURL(), "", 0)
 	var seen, stayed []string
@@ -212,12 +212,16 @@ func TestDashboardReadersSurviveKills(t *testing.T) {
 		take(stays, &stayed)
 	}
 	for i := range n {
-		if seen[i] != e2etest.UniqueWord(i+1) || stayed[i] != e2etest.UniqueWord(i+1) {
-			t.Fatalf("alert %d is %s for who came back and %s for who stayed, not %s", i+1, seen[i], stayed[i], e2etest.UniqueWord(i+1))
+		want := e2etest.UniqueWord(i + 1)
+		if seen[i] != want {
+			t.Fatalf("alert %d of the reader that reconnects = %s, want %s", i+1, seen[i], want)
+		}
+		if stayed[i] != want {
+			t.Fatalf("alert %d of the reader that stays connected = %s, want %s", i+1, stayed[i], want)
 		}
 	}
-	if len(back.Events)+len(stays.Events) > 0 {
-		t.Error("something came twice")
+	if got := len(back.Events) + len(stays.Events); got > 0 {
+		t.Errorf("readers got %d more alerts, want none twice", got)
 	}
 }
 
@@ -254,7 +258,7 @@ func TestDashboardToken(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if err := b.Stop(); err != nil {
-			t.Errorf("%v\n%s", err, b.Log)
+			t.Errorf("stop the bus: %v, want no error\n%s", err, b.Log)
 		}
 	})
 	for _, write := range [][2]string{{"POST", "noise"}, {"POST", "silences"}, {"POST", "acks"}, {"DELETE", "silences/x"}, {"DELETE", "acks/x"}} {
@@ -290,10 +294,10 @@ func TestShutdownWithReaders(t *testing.T) {
 	}
 	started := time.Now()
 	if err := b.Stop(); err != nil {
-		t.Errorf("%v\n%s", err, b.Log)
+		t.Errorf("stop the bus: %v, want no error\n%s", err, b.Log)
 	}
 	if took := time.Since(started); took > 4*time.Second {
-		t.Errorf("the end took %s\n%s", took, b.Log)
+		t.Errorf("stop took %s, want at most 4s\n%s", took, b.Log)
 	}
 	e2etest.CheckLog(t, b.Log)
 	for _, s := range streams {
@@ -316,15 +320,15 @@ func TestReadersDoNotKeepTheBus(t *testing.T) {
 	select {
 	case <-b.Done():
 	case <-time.After(30 * time.Second):
-		t.Errorf("it goes on\n%s", b.Log)
+		t.Errorf("the bus runs after 30s, want it stopped after 5s without a gateway\n%s", b.Log)
 	}
 	if err := b.Kill(); err != nil {
-		t.Error(err)
+		t.Errorf("kill the bus: %v, want no error", err)
 	}
 }
 
-// TestDashboardOnAnExternalBus runs the dashboard alone on an external server. It waits
-// for that, and says so.
+// TestDashboardOnAnExternalBus runs the dashboard alone on an external server. Before the
+// server runs, the dashboard reports that the bus is unreachable.
 func TestDashboardOnAnExternalBus(t *testing.T) {
 	t.Parallel()
 	dir, port := t.TempDir(), e2etest.FreePort(t)
@@ -335,7 +339,7 @@ func TestDashboardOnAnExternalBus(t *testing.T) {
 		url = strings.TrimSpace(strings.TrimPrefix(p.Stdout.String(), "dashboard"))
 		return url != ""
 	}) {
-		t.Fatalf("%s%s", p.Stdout, p.Log)
+		t.Fatalf("tocsin dashboard after 20s = %s%s, want its URL", p.Stdout, p.Log)
 	}
 	if a := e2etest.Get(t, url+"/readyz"); a.Status != 503 || !strings.Contains(a.Body, "unreachable") {
 		t.Errorf("got %d %s, want Status 503 and \"unreachable\" in Body", a.Status, a.Body)
@@ -347,12 +351,12 @@ func TestDashboardOnAnExternalBus(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if err := server.Kill(); err != nil {
-			t.Error(err)
+			t.Errorf("kill the NATS server: %v, want no error", err)
 		}
 	})
 	services := e2etest.RunUntilKilled(t, dir, "up", "--nats-url="+nats, "--ingest-addr=127.0.0.1:0")
 	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return e2etest.Get(t, url+"/readyz").Status == 200 }) {
-		t.Fatalf("%s", p.Log)
+		t.Fatalf("the dashboard is not ready after 30s, want it ready\n%s", p.Log)
 	}
 	ingestURL := ""
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool {
@@ -360,7 +364,7 @@ func TestDashboardOnAnExternalBus(t *testing.T) {
 		ingestURL, _, _ = strings.Cut(strings.TrimSpace(after), "\n")
 		return found
 	}) {
-		t.Fatalf("%s%s", services.Stdout, services.Log)
+		t.Fatalf("tocsin up after 20s = %s%s, want the URL of ingest", services.Stdout, services.Log)
 	}
 	if a := e2etest.Send(t, "POST", ingestURL+"/ci-result", `{"status":"failure","commit":"a"}`); a.Status != 200 {
 		t.Fatalf("got %d %s, want Status 200", a.Status, a.Body)
@@ -375,7 +379,7 @@ func TestDashboardOnAnExternalBus(t *testing.T) {
 		return strings.Count(names, "dashboard") == 2 && strings.Contains(names, "detector") && strings.Contains(names, "ingest")
 	}
 	if !harness.Poll(t.Context(), 20*time.Second, seen) {
-		t.Errorf("%+v", health)
+		t.Errorf("health = %+v, want two dashboards, a detector and ingest", health)
 	}
 	if a := e2etest.Get(t, url+"/api/session"); !strings.Contains(a.Body, `"bus":null`) {
 		t.Errorf("got %s, want \"\\\"bus\\\":null\" in it", a.Body)

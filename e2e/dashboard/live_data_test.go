@@ -44,7 +44,7 @@ func TestLivePage(t *testing.T) {
 		"ws://127.0.0.1:7443": sys.Bus.NATSWSURL,
 	} {
 		if strings.Count(text, from) != 1 {
-			t.Fatalf("the page has no %s", from)
+			t.Fatalf("the page has %d times %q, want it once", strings.Count(text, from), from)
 		}
 		text = strings.Replace(text, from, to, 1)
 	}
@@ -72,6 +72,6 @@ func TestLivePage(t *testing.T) {
 		}
 		return chromium.Eval[bool](t, v.Tab, `document.querySelector("#alerts li")?.textContent.startsWith("error network_errors Server error: GET /page") ?? false`)
 	}) {
-		t.Error("the page shows no alert")
+		t.Errorf("the page after 20s = %s, want a server error in its list", chromium.Eval[string](t, v.Tab, `document.body.innerText`))
 	}
 }

@@ -22,7 +22,7 @@ func TestPage(t *testing.T) {
 	sys := e2etest.Start(t)
 	needsPage(t, sys.Bus.DashboardURL)
 	v := view(browser, t, sys.Bus.DashboardURL)
-	v.sees(t, "that there are none yet", `document.querySelector(".empty")?.textContent.includes("No alerts yet")`)
+	v.sees(t, "No alerts yet", `document.querySelector(".empty")?.textContent.includes("No alerts yet")`)
 	v.live(t, "websocket")
 
 	sys.PostCI(t, map[string]any{"status": "failure", "name": "test", "ref": "main", "commit": "abc123", "summary": "2 failed", "failures": []map[string]any{{"name": "test_login", "message": "got 401"}}})
@@ -35,7 +35,7 @@ func TestPage(t *testing.T) {
 	for _, title := range []string{"Server error: POST /api/users → 500", "Server error: GET /pay → 500"} {
 		v.has(t, title)
 	}
-	v.sees(t, "all four", `document.querySelectorAll(".rows [role=row]").length === 4`)
+	v.sees(t, "four rows", `document.querySelectorAll(".rows [role=row]").length === 4`)
 
 	shown := func(t *testing.T, v *viewer, what string, want ...string) {
 		t.Helper()
@@ -43,7 +43,7 @@ func TestPage(t *testing.T) {
 		v.sees(t, what, fmt.Sprintf(`JSON.stringify(%s.sort()) === %q`, shownTitles, inLine(want)))
 	}
 	const users, pay, ci = "Server error: POST /api/users → 500", "Server error: GET /pay → 500", "CI failure: test on main"
-	// Each part has a tab of its own, so that one that fails leaves nothing to the next.
+	// Each part has its own tab, so that a failure does not affect the next part.
 	open := func(t *testing.T) *viewer {
 		t.Helper()
 		v := view(browser, t, sys.Bus.DashboardURL)
@@ -57,18 +57,18 @@ func TestPage(t *testing.T) {
 	t.Run("filters", func(t *testing.T) {
 		v := open(t)
 		v.click(t, `.severities button:nth-child(2)`)
-		shown(t, v, "warnings alone", unauthorised)
+		shown(t, v, "only warnings", unauthorised)
 		v.button(t, "Show all")
 		v.sees(t, "the address without a filter", `location.hash === "#/alerts" || location.hash === ""`)
 		v.click(t, `.multi-select:nth-of-type(3) > button, .multi-select button`)
 		v.sees(t, "the focus in the panel", `document.activeElement.closest(".multi-select-panel")`)
 		v.press(t, kb.Escape)
 		chromium.Eval[bool](t, v.Tab, `(location.hash = "#/alerts?app=checkout", true)`)
-		shown(t, v, "an app by the address", pay)
+		shown(t, v, "the alerts of the app in the address", pay)
 		chromium.Eval[bool](t, v.Tab, `(location.hash = "#/alerts?category=ci", true)`)
-		shown(t, v, "a category by the address", ci)
+		shown(t, v, "the alerts of the category in the address", ci)
 		v.button(t, "Show all")
-		shown(t, v, "all again", ci, users, pay, unauthorised)
+		shown(t, v, "all alerts", ci, users, pay, unauthorised)
 	})
 
 	t.Run("search by keys", func(t *testing.T) {
@@ -79,23 +79,23 @@ func TestPage(t *testing.T) {
 		// does not.
 		chromium.Eval[bool](t, v.Tab, `(document.activeElement.value = "", true)`)
 		v.press(t, "server post -pay")
-		shown(t, v, "what matches", users)
+		shown(t, v, "the matching alert", users)
 		v.press(t, kb.Escape)
-		shown(t, v, "all again", ci, users, pay, unauthorised)
+		shown(t, v, "all alerts", ci, users, pay, unauthorised)
 	})
 
 	t.Run("keys", func(t *testing.T) {
 		v := open(t)
 		focused := `document.activeElement.getAttribute("aria-rowindex")`
 		v.press(t, "j")
-		v.sees(t, "the first line", focused+` === "2"`)
+		v.sees(t, "the focus in row 1", focused+` === "2"`)
 		v.press(t, "j", kb.ArrowDown)
-		v.sees(t, "the third line", focused+` === "4"`)
+		v.sees(t, "the focus in row 3", focused+` === "4"`)
 		v.press(t, kb.End)
-		v.sees(t, "the last line", focused+` === "5"`)
+		v.sees(t, "the focus in the last row", focused+` === "5"`)
 		v.press(t, kb.Home, "k")
-		v.sees(t, "the first line again", focused+` === "2"`)
-		v.sees(t, "one stop for Tab", `document.querySelectorAll('.rows [tabindex="0"]').length === 1`)
+		v.sees(t, "the focus in row 1", focused+` === "2"`)
+		v.sees(t, "one row that Tab reaches", `document.querySelectorAll('.rows [tabindex="0"]').length === 1`)
 		v.press(t, kb.Enter)
 		v.sees(t, "the focus in the drawer", `document.activeElement.closest("aside[aria-label=Alert] h2")`)
 		v.press(t, kb.Escape)
@@ -116,8 +116,8 @@ func TestPage(t *testing.T) {
 		v.has(t, users)
 		id := chromium.Eval[string](t, v.Tab, fmt.Sprintf(`[...document.querySelectorAll(".rows [role=row]")].find(r => r.textContent.includes(%q)).dataset.id`, users))
 		v.click(t, fmt.Sprintf(`[data-id="%s"]`, id))
-		v.sees(t, "what it is about", `["method", "POST", "/api/users", "500"].every(x => document.querySelector("aside section[aria-label=Context]")?.textContent.includes(x))`)
-		v.sees(t, "the events around it", `["click #buy", "POST /api/users → 500"].every(x => document.querySelector("aside .events")?.textContent.includes(x))`)
+		v.sees(t, "the context", `["method", "POST", "/api/users", "500"].every(x => document.querySelector("aside section[aria-label=Context]")?.textContent.includes(x))`)
+		v.sees(t, "the events around the alert", `["click #buy", "POST /api/users → 500"].every(x => document.querySelector("aside .events")?.textContent.includes(x))`)
 		v.click(t, "aside .close")
 		v.sees(t, "no drawer", `!document.querySelector("aside")`)
 	})
@@ -125,10 +125,10 @@ func TestPage(t *testing.T) {
 	t.Run("pause", func(t *testing.T) {
 		v := open(t)
 		v.press(t, "p")
-		v.sees(t, "that it holds still", `document.querySelector(".pause").textContent.includes("Resume")`)
+		v.sees(t, "the button Resume", `document.querySelector(".pause").textContent.includes("Resume")`)
 		sys.PostServerError(t, "checkout", "/later")
-		v.sees(t, "that one waits", `document.querySelector(".pause .number").textContent === "+1"`)
-		shown(t, v, "what was there", ci, users, pay, unauthorised)
+		v.sees(t, "one alert that waits", `document.querySelector(".pause .number").textContent === "+1"`)
+		shown(t, v, "the alerts of before the pause", ci, users, pay, unauthorised)
 		v.press(t, "p")
 		v.has(t, "Server error: GET /later → 500")
 	})
@@ -139,7 +139,7 @@ func TestPage(t *testing.T) {
 		sys.PostCI(t, map[string]any{"status": "success", "name": "test", "ref": "topic", "commit": "def456", "summary": "14 passed"})
 		v.press(t, "2")
 		v.sees(t, "both refs", `[...document.querySelectorAll(".ref h2")].map(e => e.textContent).sort().join() === "main,topic"`)
-		v.sees(t, "what is broken", `document.querySelector('.ref[aria-label="Ref main"]').textContent.includes("1 failed, 1 passed")`)
+		v.sees(t, "the number of failed pipelines", `document.querySelector('.ref[aria-label="Ref main"]').textContent.includes("1 failed, 1 passed")`)
 		v.button(t, "test")
 		v.sees(t, "the drawer", `document.querySelector("aside h2")?.textContent.startsWith("CI ")`)
 		v.press(t, kb.Escape, "1")
@@ -157,7 +157,7 @@ func TestPage(t *testing.T) {
 		for _, service := range []string{"ingest", "dashboard"} {
 			v.sees(t, service, fmt.Sprintf(`[...document.querySelectorAll("main tbody tr")].find(r => r.querySelector("th").textContent === %q)?.textContent.includes("healthy")`, service))
 		}
-		v.sees(t, "the gateway and its stream", `[...document.querySelectorAll("main tbody tr")].find(r => r.querySelector("th").textContent.includes("e2e"))?.textContent.includes("on ci")`)
+		v.sees(t, "the gateway and its notifications", `[...document.querySelectorAll("main tbody tr")].find(r => r.querySelector("th").textContent.includes("e2e"))?.textContent.includes("on ci")`)
 	})
 
 	t.Run("charts", func(t *testing.T) {
@@ -167,11 +167,11 @@ func TestPage(t *testing.T) {
 		}
 		sys.PostVitals(t, "/cart", 3900)
 		v.press(t, "3")
-		v.sees(t, "the chart in words", `document.querySelector('.vital [role=img]')?.getAttribute("aria-label").includes("3900 ms")`)
-		v.sees(t, "its alert", `document.querySelector('.vital [role=img]').getAttribute("aria-label").includes("1 alert")`)
-		v.sees(t, "it is drawn", `document.querySelector(".vital canvas")`)
+		v.sees(t, "the description of the chart", `document.querySelector('.vital [role=img]')?.getAttribute("aria-label").includes("3900 ms")`)
+		v.sees(t, "the alert in the description", `document.querySelector('.vital [role=img]').getAttribute("aria-label").includes("1 alert")`)
+		v.sees(t, "the chart", `document.querySelector(".vital canvas")`)
 		v.click(t, ".vital .toggle")
-		v.sees(t, "its table", `document.querySelector(".vital table")?.textContent.includes("LCP regressed")`)
+		v.sees(t, "the table of the chart", `document.querySelector(".vital table")?.textContent.includes("LCP regressed")`)
 		v.sees(t, "the alert rate", `document.querySelector(".rate canvas")`)
 	})
 }
@@ -201,21 +201,21 @@ func TestPageSilences(t *testing.T) {
 	v.button(t, "Everything in checkout")
 	chromium.Eval[bool](t, v.Tab, `(document.querySelector("dialog input[name=reason]").value = "deploy <b>2</b>", true)`)
 	v.click(t, "dialog button[type=submit]")
-	v.sees(t, "that it is done", `!document.querySelector("dialog") && document.querySelector(".toast:not(.bad)")?.textContent.includes("Silenced")`)
+	v.sees(t, "the confirmation", `!document.querySelector("dialog") && document.querySelector(".toast:not(.bad)")?.textContent.includes("Silenced")`)
 	sys.Configure(t, map[string]any{"action": "silence_list"}) // the agent knows it now
 
 	sys.PostServerError(t, "checkout", "/silenced")
 	sys.PostServerError(t, "web", "/other")
-	v.sees(t, "the mark", `[...document.querySelectorAll(".rows [role=row]")].find(r => r.textContent.includes("/silenced"))?.querySelector(".tag")?.textContent === "silenced"`)
+	v.sees(t, "the tag of the alert", `[...document.querySelectorAll(".rows [role=row]")].find(r => r.textContent.includes("/silenced"))?.querySelector(".tag")?.textContent === "silenced"`)
 	sys.WaitReceived(t, 3)
 	if got := e2etest.Titles(sys.Observe(t, nil).Alerts); got != "Server error: GET /before → 500, Server error: GET /other → 500" {
-		t.Errorf("the agent was delivered %s", got)
+		t.Errorf("alerts of the agent = %s, want those of /before and /other", got)
 	}
 
 	v.press(t, "4")
 	v.sees(t, "the silence", `document.querySelector("main table")?.textContent.includes("deploy <b>2</b>")`)
 	v.button(t, "Remove")
-	v.sees(t, "that there is none", `document.querySelector("main").textContent.includes("No active silences")`)
+	v.sees(t, "No active silences", `document.querySelector("main").textContent.includes("No active silences")`)
 	if list := sys.Configure(t, map[string]any{"action": "silence_list"}); len(list.Silences) != 0 {
 		t.Errorf("got %+v, want no entry in Silences", list)
 	}
@@ -223,7 +223,7 @@ func TestPageSilences(t *testing.T) {
 	v.press(t, "1")
 	v.has(t, "Server error: GET /other → 500")
 	v.press(t, "j", "a")
-	v.sees(t, "the mark", `document.querySelector('.rows [role=row][tabindex="0"] .tag')?.textContent === "acknowledged"`)
+	v.sees(t, "the tag of the alert", `document.querySelector('.rows [role=row][tabindex="0"] .tag')?.textContent === "acknowledged"`)
 	v.press(t, "c")
 	v.sees(t, "open alerts only", `document.querySelectorAll(".rows [role=row]").length === 2`)
 
@@ -234,11 +234,10 @@ func TestPageSilences(t *testing.T) {
 		v.sees(t, "the rule", fmt.Sprintf(`[...document.querySelectorAll("th.pattern")].some(e => e.textContent === %q)`, rule))
 	}
 	v.click(t, `[aria-label="Remove the rule <script>"]`)
-	v.sees(t, "that it is gone", `document.querySelectorAll("th.pattern").length === 1`)
+	v.sees(t, "one rule", `document.querySelectorAll("th.pattern").length === 1`)
 }
 
-// TestPageToken checks that with a token changes need it, reading does not, and a tab
-// asks for it once.
+// TestPageToken checks that changes need the token, reads do not, and the page asks for it once.
 func TestPageToken(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
@@ -250,19 +249,19 @@ func TestPageToken(t *testing.T) {
 		chromium.Eval[bool](t, v.Tab, fmt.Sprintf(`(document.querySelector("main input[name=pattern]").value = %q, document.querySelector("main form button").click(), true)`, rule))
 	}
 	token := func(token string) {
-		v.sees(t, "the question", `document.querySelector("dialog[open] input[type=password]")`)
+		v.sees(t, "the token dialog", `document.querySelector("dialog[open] input[type=password]")`)
 		chromium.Eval[bool](t, v.Tab, fmt.Sprintf(`(document.querySelector("dialog input").value = %q, document.querySelector("dialog button[type=submit]").click(), true)`, token))
 	}
 	v.sees(t, "the form", `document.querySelector("main input[name=pattern]")`)
 	add("one")
 	token("guessed")
-	v.sees(t, "that it was wrong", `document.querySelector("dialog")?.textContent.includes("The token is not valid")`)
+	v.sees(t, "the error about the token", `document.querySelector("dialog")?.textContent.includes("The token is not valid")`)
 	token("s3cret")
 	v.sees(t, "the rule", `[...document.querySelectorAll("th.pattern")].some(e => e.textContent === "one")`)
 	add("two")
-	v.sees(t, "the next without a question", `[...document.querySelectorAll("th.pattern")].some(e => e.textContent === "two")`)
+	v.sees(t, "the second rule without a dialog", `[...document.querySelectorAll("th.pattern")].some(e => e.textContent === "two")`)
 	if kept := chromium.Eval[bool](t, v.Tab, `JSON.stringify(localStorage).includes("s3cret") || document.cookie !== ""`); kept {
-		t.Error("the token is kept beyond the tab")
+		t.Error("a script can read the token or a cookie, want neither")
 	}
 }
 
@@ -276,7 +275,7 @@ func TestPageFallsBackToTheEventStream(t *testing.T) {
 	needsPage(t, sys.Bus.DashboardURL)
 	v := view(browser, t, sys.Bus.DashboardURL)
 	v.live(t, "websocket")
-	v.click(t, `.list-options button:nth-child(2)`) // each by itself
+	v.click(t, `.list-options button:nth-child(2)`) // without groups
 	n := 0
 	raise := func(more int) {
 		for range more {
@@ -289,7 +288,7 @@ func TestPageFallsBackToTheEventStream(t *testing.T) {
 	raise(3)
 	v.live(t, "event stream")
 	raise(3)
-	v.sees(t, "nine", `document.querySelectorAll(".rows [role=row]").length === 9`)
+	v.sees(t, "nine rows", `document.querySelectorAll(".rows [role=row]").length === 9`)
 	chromium.Eval[bool](t, v.Tab, `(noSockets = false, true)`)
 	raise(3)
 	v.live(t, "websocket")
@@ -297,7 +296,7 @@ func TestPageFallsBackToTheEventStream(t *testing.T) {
 	same(t, v, sys.Bus, 15)
 }
 
-// unauthorised raises the n-th warning. Warnings make no error spike.
+// unauthorised raises the n-th warning. Warnings do not count for error spikes.
 func unauthorised(t *testing.T, sys *e2etest.System, n int) {
 	t.Helper()
 	sys.PostEvents(t, map[string]any{"kind": "network", "app": "web", "network": map[string]any{"method": "GET", "url": fmt.Sprintf("/page%c", 'a'+n), "status": 401}})
@@ -311,12 +310,12 @@ func same(t *testing.T, v *viewer, b *harness.Bus, n int) {
 		got, want = v.ids(t), stored(t, b)
 		return len(want) == n && slices.Equal(got, want)
 	}) {
-		t.Errorf("the page has %d alerts, the bus %d, wanted are %d\n%v\n%v", len(got), len(want), n, got, want)
+		t.Errorf("the page has %d alerts, the bus %d, want %d\n%v\n%v", len(got), len(want), n, got, want)
 	}
 }
 
-// TestPageOverRestarts kills the bus, which comes back on another websocket port, and
-// then with an empty store. The page reconnects each time and shows every alert once.
+// TestPageOverRestarts restarts the bus on another websocket port, and then with an empty
+// store. The page reconnects each time and shows every alert once.
 func TestPageOverRestarts(t *testing.T) {
 	t.Parallel()
 	browser := chromium.Start(t)
@@ -340,17 +339,17 @@ func TestPageOverRestarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	e2etest.CheckLog(t, b.Log)
-	v.sees(t, "that the bus is unreachable", `document.querySelector(".live.off")?.textContent.includes("Disconnected")`)
-	v.sees(t, "that what is there may be old", `document.querySelector(".banner")?.textContent.includes("Disconnected since")`)
+	v.sees(t, "the label Disconnected", `document.querySelector(".live.off")?.textContent.includes("Disconnected")`)
+	v.sees(t, "the banner about the disconnection", `document.querySelector(".banner")?.textContent.includes("Disconnected since")`)
 	if got := len(v.ids(t)); got != 5 {
-		t.Errorf("%d alerts are shown meanwhile", got)
+		t.Errorf("alerts on the page while disconnected = %d, want 5", got)
 	}
 	before := b.NATSWSURL
 	b = e2etest.UpIn(t, dir, at)
 	raise(b, 3)
 	v.live(t, "websocket")
 	if b.NATSWSURL == before {
-		t.Logf("the websocket came back at %s by chance", before)
+		t.Logf("the websocket got the same port %s again by chance", before)
 	}
 	raise(b, 3)
 	same(t, v, b, 11)
@@ -363,7 +362,7 @@ func TestPageOverRestarts(t *testing.T) {
 	v.live(t, "websocket")
 	raise(b, 2)
 	same(t, v, b, 2)
-	v.sees(t, "that the store is new", `document.querySelector(".banner")?.textContent.includes("new store")`)
+	v.sees(t, "the banner about the new store", `document.querySelector(".banner")?.textContent.includes("new store")`)
 }
 
 // TestPageShowsHostileText checks that all text of alerts is text on the page, even
@@ -407,11 +406,11 @@ func TestPageShowsHostileText(t *testing.T) {
 	v := view(browser, t, b.DashboardURL)
 	v.live(t, "websocket")
 	for turn := range 2 { // read from the store, and live
-		v.sees(t, "all of them", fmt.Sprintf(`document.querySelector(".foot")?.textContent.includes("of %d alerts")`, n+turn*len(hostile)))
+		v.sees(t, "the number of all alerts", fmt.Sprintf(`document.querySelector(".foot")?.textContent.includes("of %d alerts")`, n+turn*len(hostile)))
 		all := v.titles(t)
 		for _, shown := range hostile {
 			if !slices.Contains(all, shown) {
-				t.Errorf("%q is not shown", shown)
+				t.Errorf("titles = %q, want %q among them", all, shown)
 			}
 		}
 		for text := range hostile {
@@ -429,12 +428,12 @@ func TestPageShowsHostileText(t *testing.T) {
 	}
 	chromium.Eval[bool](t, v.Tab, `new Promise(done => setTimeout(done, 300, true))`)
 	if got := chromium.Eval[string](t, v.Tab, `document.title`); got != "Alerts · Tocsin" {
-		t.Errorf("the title is %q", got)
+		t.Errorf("title = %q, want %q", got, "Alerts · Tocsin")
 	}
 	if got := chromium.Eval[int](t, v.Tab, `document.querySelectorAll("#page img, #page script, #page iframe, #page svg:not(.shape), #page a[href^='javascript'], #page [onerror], #page [onload]").length`); got != 0 {
-		t.Errorf("%d elements came from outside", got)
+		t.Errorf("elements from text of alerts = %d, want 0", got)
 	}
 	if over := chromium.Eval[int](t, v.Tab, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
-		t.Errorf("the page is %d px too wide", over)
+		t.Errorf("the page is %d px wider than the window, want 0", over)
 	}
 }

@@ -19,10 +19,10 @@ func TestPageSignIn(t *testing.T) {
 	needsPage(t, b.DashboardURL)
 	sys := &e2etest.System{Bus: b}
 	v := view(browser, t, b.DashboardURL)
-	v.sees(t, "the sign-in", `document.activeElement === document.querySelector(".sign-in input[type=password]")`)
+	v.sees(t, "the focus in the sign-in", `document.activeElement === document.querySelector(".sign-in input[type=password]")`)
 	picture(t, v, "sign-in")
 	v.press(t, "w", "r", "o", "n", "g", "\r")
-	v.sees(t, "that it was wrong", `document.querySelector("[role=alert]")?.textContent === "The token is not valid."`)
+	v.sees(t, "the error about the token", `document.querySelector("[role=alert]")?.textContent === "The token is not valid."`)
 	picture(t, v, "sign-in-wrong")
 	v.scheme(t, "dark")
 	picture(t, v, "sign-in-wrong-dark")
@@ -34,7 +34,7 @@ func TestPageSignIn(t *testing.T) {
 	}
 	v.has(t, "CI failure: test")
 	if kept := chromium.Eval[bool](t, v.Tab, `JSON.stringify([localStorage, sessionStorage, document.cookie]).includes("s3cret") || document.cookie !== ""`); kept {
-		t.Error("a script can read the token, or the cookie")
+		t.Error("a script can read the token or the cookie, want neither")
 	}
 	picture(t, v, "signed-in")
 	v.Do(t, chromedp.Navigate(b.DashboardURL+"/#/alerts"))

@@ -26,9 +26,9 @@ import (
 // viewer drives the dashboard in a tab.
 type viewer struct{ *chromium.Tab }
 
-// watched runs before the page's own scripts: it records the browser's complaints, and
-// lets a test close websockets and keep them closed.
-const watched = `
+// beforePage runs before the page's scripts: it records errors and policy violations, and lets
+// a test close websockets and keep them closed.
+const beforePage = `
 	window.wrong = [];
 	addEventListener("securitypolicyviolation", e => wrong.push("policy: " + e.effectiveDirective + " " + e.blockedURI + " " + e.sample));
 	addEventListener("error", e => wrong.push("error: " + e.message));
@@ -47,7 +47,7 @@ const watched = `
 func needsPage(t *testing.T, dashboard string) {
 	t.Helper()
 	if a := e2etest.Get(t, dashboard+"/"); a.Status == http.StatusOK && strings.Contains(a.Body, "built without") {
-		t.Skip("the binary has no page: make page builds it, where there is Node")
+		t.Skip("the binary has no page: run make page, which needs Node")
 	}
 }
 
@@ -59,7 +59,7 @@ func view(browser context.Context, t *testing.T, url string) *viewer {
 	if err := chromedp.Do(ctx, chromedp.EmulateViewport(1280, 800)); err != nil {
 		t.Fatalf("open a tab: %v", err)
 	}
-	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watched}); err != nil {
+	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: beforePage}); err != nil {
 		t.Fatal(err)
 	}
 	v := &viewer{&chromium.Tab{Ctx: ctx, Close: cancel}}
@@ -68,14 +68,14 @@ func view(browser context.Context, t *testing.T, url string) *viewer {
 	return v
 }
 
-// fine fails the test for each complaint of the browser about the open page.
+// fine fails the test if the browser recorded errors or policy violations.
 func (v *viewer) fine(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(v.Ctx, 5*time.Second)
 	defer cancel()
 	wrong, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](`window.wrong`))
 	if err == nil && len(wrong) > 0 {
-		t.Errorf("the browser complains: %q", wrong)
+		t.Errorf("errors and policy violations in the browser = %q, want none", wrong)
 	}
 }
 
@@ -83,7 +83,7 @@ func (v *viewer) fine(t *testing.T) {
 func (v *viewer) sees(t *testing.T, what, expression string) {
 	t.Helper()
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return chromium.Eval[bool](t, v.Tab, `Boolean(`+expression+`)`) }) {
-		t.Fatalf("%s: not seen\n%s", what, chromium.Eval[string](t, v.Tab, `document.body.innerText`))
+		t.Fatalf("the page after 20s lacks %s, want it:\n%s", what, chromium.Eval[string](t, v.Tab, `document.body.innerText`))
 	}
 }
 
@@ -117,7 +117,7 @@ func (v *viewer) titles(t *testing.T) []string {
 	return v.lines(t, `row.querySelector(".title").textContent`)
 }
 
-// lines scrolls through the list, of which the document has only the visible part.
+// lines scrolls through the list, because the document has only its visible rows.
 func (v *viewer) lines(t *testing.T, what string) []string {
 	t.Helper()
 	return chromium.Eval[[]string](t, v.Tab, `(async () => {
@@ -148,9 +148,9 @@ func (v *viewer) has(t *testing.T, title string) {
 }
 
 // live waits until alerts arrive by a transport.
-func (v *viewer) live(t *testing.T, way string) {
+func (v *viewer) live(t *testing.T, transport string) {
 	t.Helper()
-	v.sees(t, "live over the "+way, fmt.Sprintf(`document.querySelector(".live.on")?.textContent.includes(%q)`, way))
+	v.sees(t, "the label live over the "+transport, fmt.Sprintf(`document.querySelector(".live.on")?.textContent.includes(%q)`, transport))
 }
 
 // scheme makes the browser prefer light or dark.

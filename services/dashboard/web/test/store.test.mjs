@@ -21,8 +21,8 @@ test('Store: keeps the newest alerts, each once, by sequence', () => {
   );
   assert.deepEqual(seqs(s), [4, 5, 6, 7]);
   assert.equal(s.dropped, 3);
-  assert.equal(s.at(5)?.id, 'a5');
-  assert.equal(s.at(3), undefined);
+  assert.equal(s.getBySeq(5)?.id, 'a5');
+  assert.equal(s.getBySeq(3), undefined);
   assert.equal(s.get('a3'), undefined);
 });
 

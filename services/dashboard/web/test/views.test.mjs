@@ -106,10 +106,10 @@ test('vitals: an alert is drawn at its load, also if several have the same time'
   const about = { category: 'regression', timestamp: at(1), context: { metric: 'lcp_ms', page: '/cart', value: 4200 } };
   const [lcp] = curves(page, [alert(5, about), alert(6, { ...about, context: { ...about.context, value: 1 } }), alert(7, { ...about, timestamp: at(1.5) })]);
   const begin = T0 + 1000;
-  assert.deepEqual(lcp.at, [begin, begin + 1, begin + 2, begin + 3, begin + 1000]);
+  assert.deepEqual(lcp.positions, [begin, begin + 1, begin + 2, begin + 3, begin + 1000]);
   assert.deepEqual(lcp.times, [begin, begin, begin, begin, begin + 1000]);
   assert.deepEqual(
-    lcp.marks.map((m) => [m.at, m.time]),
+    lcp.marks.map((m) => [m.position, m.time]),
     [
       [begin + 2, begin],
       [begin + 3, begin],
@@ -141,7 +141,7 @@ test('nearby events: oldest first, one line each, with any content', () => {
     ],
   );
   assert.equal(lines[0].details, 'at x\nat y');
-  assert.match(incomplete, /one part of the telemetry/);
+  assert.match(incomplete, /one partition of the telemetry/);
 });
 
 test('notices: the newest, each once, also if it was received live and read', () => {
@@ -178,7 +178,7 @@ test('services: facts and gateways', () => {
   });
   assert.deepEqual(detector.facts.at(-1), ['partitions', 'standby for 4']);
   assert.deepEqual(two.facts.at(-1), ['partitions', '2 of 4 (no. 0, no. 2)']);
-  assert.deepEqual(alone.facts.at(-1), ['lost', '0']);
+  assert.deepEqual(alone.facts.at(-1), ['dropped', '0']);
   assert.deepEqual(ingest.facts[1], ['bus', 'ok']);
   assert.deepEqual(ajar.facts[1], ['bus', 'ajar']);
   assert.deepEqual(gateway.gateway.events, ['ci']);

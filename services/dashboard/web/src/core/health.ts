@@ -66,8 +66,8 @@ function facts(v: Record<string, unknown>): [string, string][] {
     const of = number(d.of);
     const out: [string, string][] = [
       ['ready', d.ready === true ? 'yes' : 'no'],
-      ['behind', count(d.behind)],
-      ['lost', count(d.lost)],
+      ['lag', count(d.behind)],
+      ['dropped', count(d.lost)],
     ];
     // A single partition is not shown. Partitions are numbered from 0.
     const rules = lines(d.rules);

@@ -46,7 +46,7 @@ export class History {
 
   /** Adds a live alert. Returns the alerts that are new. */
   live(alert: Alert): Alert[] {
-    if (this.known.has(alert.seq) && this.store.at(alert.seq)?.id !== alert.id) {
+    if (this.known.has(alert.seq) && this.store.getBySeq(alert.seq)?.id !== alert.id) {
       // The sequence has another alert, or was empty: read it again.
       if (alert.seq >= this.lowestKept()) this.newestDue = true;
       return [];
@@ -103,7 +103,7 @@ export class History {
   private isRecreated(request: Request, page: Page): boolean {
     let same = 0;
     for (const alert of page.alerts) {
-      const known = this.store.at(alert.seq);
+      const known = this.store.getBySeq(alert.seq);
       if (known === undefined) continue;
       if (known.id !== alert.id) return true;
       same++;

@@ -34,7 +34,7 @@ export class Store {
     return this.ids.get(id);
   }
 
-  at(seq: number): Alert | undefined {
+  getBySeq(seq: number): Alert | undefined {
     const i = this.index(seq);
     const found = this.alerts[i];
     return found?.seq === seq ? found : undefined;

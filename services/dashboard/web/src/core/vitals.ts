@@ -54,16 +54,16 @@ function pagesOf(value: unknown): Page[] {
 
 export interface Mark {
   readonly time: number;
-  /** Where it is drawn: at its load, if that is known, else at its time. */
-  readonly at: number;
+  /** Where it is drawn, in ms: at its load if that is known, else at its time. */
+  readonly position: number;
   readonly alert: Alert;
 }
 
 export interface Curve {
   readonly vital: Vital;
   readonly times: number[];
-  /** Where each load is drawn: at its time, but after the previous load. */
-  readonly at: number[];
+  /** Where each load is drawn, in ms: at its time, but after the previous load. */
+  readonly positions: number[];
   readonly values: number[];
   /** The current baseline, or undefined. */
   readonly baseline: number | undefined;
@@ -81,18 +81,18 @@ export function curves(page: Page, alerts: readonly Alert[]): Curve[] {
     const baseline = page.baselines[vital.key];
     const times = loads.map((l) => l.time);
     const values = loads.map((l) => l.values[vital.key] as number);
-    const at = rising(times);
+    const positions = rising(times);
     return [
       {
         vital,
         times,
-        at,
+        positions,
         values,
         baseline: baseline?.median,
         loads: baseline?.loads ?? 0,
         marks: alerts
           .filter((a) => isAbout(a, page, vital) && a.time >= from)
-          .map((alert) => ({ time: alert.time, at: at[loadOf(alert, times, values)] ?? alert.time, alert })),
+          .map((alert) => ({ time: alert.time, position: positions[loadOf(alert, times, values)] ?? alert.time, alert })),
       },
     ];
   });

@@ -88,7 +88,7 @@ async function send(method: string, path: string, body?: unknown): Promise<unkno
     answer = await fetch(path, init);
     text = await answer.text();
   } catch {
-    throw new RequestError(0, 'the dashboard does not answer: check that tocsin runs');
+    throw new RequestError(0, 'the dashboard does not answer: check that tocsin is running');
   }
   let value: unknown;
   try {

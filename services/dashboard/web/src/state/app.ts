@@ -79,7 +79,7 @@ const storedNotices = new Polled(
   (v) => list(object(v).notices).flatMap((n) => readNotice(n) ?? []),
   30_000,
 );
-export const noticesError = computed(() => storedNotices.now.value.error);
+export const noticesError = computed(() => storedNotices.loaded.value.error);
 /** The number of unread notices. */
 export const unread = signal(0);
 
@@ -139,7 +139,7 @@ const live = computed(() =>
   rowsOf(store(), {
     filter: filter.value,
     group: group.value,
-    suppressions: suppressions.now.value.value ?? NO_SUPPRESSIONS,
+    suppressions: suppressions.loaded.value.value ?? NO_SUPPRESSIONS,
     now: Date.now(),
   }),
 );
@@ -170,10 +170,10 @@ export function changeFilter(change: Partial<Filter>): void {
 }
 
 /** Whether the drawer takes the focus when it opens: after a key, not after a click. */
-export const focusDrawer = { now: false };
+export const focusDrawer = { value: false };
 
 export function open(id: string, moveFocus: boolean): void {
-  focusDrawer.now = moveFocus;
+  focusDrawer.value = moveFocus;
   opened.value = id;
 }
 
@@ -266,7 +266,7 @@ async function readData(): Promise<void> {
   suppressions.watch();
   services.watch();
   effect(() => {
-    const stored = storedNotices.now.value.value;
+    const stored = storedNotices.loaded.value.value;
     if (stored !== undefined) notices.value = withNotices(notices.peek(), stored);
   });
   storedNotices.watch();

@@ -5,9 +5,9 @@ import { type ReadonlySignal, signal } from '@preact/signals';
 import type { Api } from '../live/api.ts';
 
 export interface Loaded<T> {
-  /** The last value; undefined before the first answer. */
+  /** The last value, undefined before the first answer. */
   readonly value: T | undefined;
-  /** The error of the last read; empty if it succeeded. */
+  /** The error of the last read, empty if it succeeded. */
   readonly error: string;
 }
 
@@ -15,7 +15,8 @@ export class Polled<T> {
   private readonly state = signal<Loaded<T>>({ value: undefined, error: '' });
   private watchers = 0;
   private timer = 0;
-  private turn = 0;
+  /** Counts reads, so that a late answer does not replace a newer one. */
+  private reads = 0;
 
   constructor(
     private readonly api: Api,
@@ -25,7 +26,7 @@ export class Polled<T> {
     private readonly every: number,
   ) {}
 
-  get now(): ReadonlySignal<Loaded<T>> {
+  get loaded(): ReadonlySignal<Loaded<T>> {
     return this.state;
   }
 
@@ -43,19 +44,19 @@ export class Polled<T> {
   }
 
   async refresh(): Promise<void> {
-    const turn = ++this.turn;
+    const read = ++this.reads;
     let next: Loaded<T>;
     try {
       next = { value: this.read(await this.api.get(this.path)), error: '' };
     } catch (error) {
       next = { value: this.state.value.value, error: errorText(error) };
     }
-    if (turn === this.turn) this.state.value = next; // else a newer read is running
+    if (read === this.reads) this.state.value = next; // else a newer read is running
   }
 
   /** Sets the value from the answer to a change. */
   set(value: T): void {
-    this.turn++;
+    this.reads++;
     this.state.value = { value, error: '' };
   }
 }

@@ -20,7 +20,7 @@ export function Charts() {
 const pageKey = (p: Page) => `${p.app}\n${p.page}`;
 
 function Vitals() {
-  const { value, error } = vitals.now.value;
+  const { value, error } = vitals.loaded.value;
   const [chosen, setChosen] = useState('');
   useEffect(() => vitals.watch(), []);
   const pages = value?.pages ?? [];
@@ -61,14 +61,14 @@ function Vitals() {
 
 function VitalChart({ curve }: { curve: Curve }) {
   const [table, setTable] = useState(false);
-  const { vital, at, values, baseline, loads, marks } = curve;
+  const { vital, positions, values, baseline, loads, marks } = curve;
   const latest = values.at(-1) as number;
   const baselineText =
     baseline === undefined
       ? 'no baseline yet'
       : `baseline ${measured(baseline, vital)} (${loads} ${loads === 1 ? 'load' : 'loads'})`;
   const data = useMemo<uPlot.AlignedData>(
-    () => [at.map((t) => t / 1000), values, values.map(() => baseline ?? null)],
+    () => [positions.map((t) => t / 1000), values, values.map(() => baseline ?? null)],
     [curve],
   );
   const alerts = marks.length === 0 ? '' : `, ${marks.length} ${marks.length === 1 ? 'alert' : 'alerts'}`;
@@ -187,8 +187,8 @@ function drawMarks(u: uPlot, curve: Curve, colour: Colours): void {
   const { left, top, height, width } = u.bbox;
   ctx.save();
   ctx.setLineDash([]);
-  for (const { at, alert } of curve.marks) {
-    const x = Math.round(u.valToPos(at / 1000, 'x', true));
+  for (const { position, alert } of curve.marks) {
+    const x = Math.round(u.valToPos(position / 1000, 'x', true));
     if (x < left - 1 || x > left + width + 1) continue;
     ctx.strokeStyle = ctx.fillStyle = colour(alert.severity);
     ctx.lineWidth = ratio;

@@ -110,7 +110,7 @@ function Token({ request }: { request: Extract<Dialog, { type: 'token' }> }) {
       >
         <p>
           {request.wrong ? 'The token is not valid. ' : ''}Changes need the token that tocsin was started with (
-          <code>TOCSIN_TOKEN</code>). You are signed in with it for 12 hours.
+          <code>TOCSIN_TOKEN</code>). The sign-in lasts 12 hours.
         </p>
         <label class="field">
           Token
@@ -165,7 +165,7 @@ function SilenceForm({ request }: { request: Extract<Dialog, { type: 'silence' }
     if (done && dialog.peek() === request) close();
   };
   return (
-    <Modal title="Silence">
+    <Modal title="Silence alerts">
       <form onSubmit={(e) => void submit(e)}>
         {about === undefined ? (
           <fieldset>

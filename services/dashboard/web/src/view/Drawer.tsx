@@ -22,7 +22,7 @@ export function Drawer({ alert }: { alert: Alert }) {
   useEffect(() => {
     previousFocus.current = document.activeElement;
     const inList = previousFocus.current instanceof HTMLElement && previousFocus.current.matches('[role=row]');
-    if (!inList || focusDrawer.now || covers()) title.current?.focus();
+    if (!inList || focusDrawer.value || covers()) title.current?.focus();
     return () => {
       const row = document.querySelector<HTMLElement>(`.rows [data-id="${CSS.escape(alert.id)}"]`) ?? previousFocus.current;
       if (document.activeElement === document.body && row instanceof HTMLElement) row.focus();
@@ -31,7 +31,7 @@ export function Drawer({ alert }: { alert: Alert }) {
   const alerts = store();
   const resolution = alerts.resolution(alert);
   const revision = alerts.revision(alert);
-  const suppressor = suppressedBy(suppressions.now.value.value ?? NO_SUPPRESSIONS, alert, now.value);
+  const suppressor = suppressedBy(suppressions.loaded.value.value ?? NO_SUPPRESSIONS, alert, now.value);
   const url = link(alert.url);
   return (
     <aside class="drawer" aria-label="Alert">
@@ -132,7 +132,7 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 }
 
 function Actions({ alert }: { alert: Alert }) {
-  const { acks } = suppressions.now.value.value ?? NO_SUPPRESSIONS;
+  const { acks } = suppressions.loaded.value.value ?? NO_SUPPRESSIONS;
   const acked = active(acks, now.value).find((k) => k.alert === alert.id);
   const disabled = session.value !== undefined && !session.value.canAct;
   return (

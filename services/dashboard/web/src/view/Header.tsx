@@ -69,7 +69,7 @@ function Badge({ tab }: { tab: View }) {
   }
   if (tab === 'notices') return unread.value > 0 ? <Count n={unread.value} label="new" /> : null;
   if (tab === 'services') {
-    const unhealthy = (services.now.value.value ?? []).filter((s) => !s.ok).length;
+    const unhealthy = (services.loaded.value.value ?? []).filter((s) => !s.ok).length;
     return unhealthy > 0 ? <Count n={unhealthy} label="unhealthy" bad /> : null;
   }
   return null;

@@ -25,12 +25,13 @@ export function List({ rows }: { rows: readonly Row[] }) {
   const [, redraw] = useReducer((n: number) => n + 1, 0);
   const height = useRowHeight();
   const [active, setActive] = useState('');
-  /** The index of the active row; -1 if it is gone. */
-  let at = rows.findIndex((row) => row.key === active);
-  const before = useRef({ at: 0, rows, focus: false });
-  if (at < 0) at = Math.min(before.current.at, rows.length - 1);
-  if (active === '') at = 0;
-  before.current.at = at;
+  /** The index of the active row; -1 if it is not in the list. */
+  let activeIndex = rows.findIndex((row) => row.key === active);
+  /** Of the last rendering, and whether the next one moves the focus. */
+  const last = useRef({ activeIndex: 0, rows, focus: false });
+  if (activeIndex < 0) activeIndex = Math.min(last.current.activeIndex, rows.length - 1);
+  if (active === '') activeIndex = 0;
+  last.current.activeIndex = activeIndex;
 
   const options = {
     count: rows.length,
@@ -41,7 +42,7 @@ export function List({ rows }: { rows: readonly Row[] }) {
     // The row with the focus stays in the document, even out of view.
     rangeExtractor: (range: Parameters<typeof defaultRangeExtractor>[0]) => {
       const seen = defaultRangeExtractor(range);
-      return at < 0 || seen.includes(at) ? seen : [...seen, at].sort((a, b) => a - b);
+      return activeIndex < 0 || seen.includes(activeIndex) ? seen : [...seen, activeIndex].sort((a, b) => a - b);
     },
     observeElementRect,
     observeElementOffset,
@@ -57,24 +58,24 @@ export function List({ rows }: { rows: readonly Row[] }) {
   // The visible rows stay in place when rows are added above them.
   useLayoutEffect(() => {
     const list = scroller.current;
-    const previous = before.current.rows;
-    before.current.rows = rows;
+    const previous = last.current.rows;
+    last.current.rows = rows;
     if (list === null || previous === rows || list.scrollTop < height) return;
     const first = Math.floor(list.scrollTop / height);
     for (let i = first; i < Math.min(first + 20, previous.length); i++) {
       const key = (previous[i] as Row).key;
-      const moved = rows.findIndex((row) => row.key === key);
-      if (moved < 0) continue;
-      if (moved !== i) list.scrollTop += (moved - i) * height;
+      const index = rows.findIndex((row) => row.key === key);
+      if (index < 0) continue;
+      if (index !== i) list.scrollTop += (index - i) * height;
       return;
     }
   }, [rows, height]);
 
   useLayoutEffect(() => {
-    if (!before.current.focus) return;
-    const line = scroller.current?.querySelector<HTMLElement>('[role=row][tabindex="0"]');
-    line?.focus({ preventScroll: true });
-    before.current.focus = false;
+    if (!last.current.focus) return;
+    const row = scroller.current?.querySelector<HTMLElement>('[role=row][tabindex="0"]');
+    row?.focus({ preventScroll: true });
+    last.current.focus = false;
   });
 
   const shown = opened.value === '' ? undefined : find(opened.value);
@@ -87,7 +88,7 @@ export function List({ rows }: { rows: readonly Row[] }) {
     const index = Math.max(0, Math.min(rows.length - 1, to));
     const row = rows[index];
     if (row === undefined) return;
-    before.current.focus = true;
+    last.current.focus = true;
     setActive(row.key);
     virtual.scrollToIndex(index, { align: 'auto' });
     if (opened.peek() !== '') open(row.alert.id, false);
@@ -97,18 +98,18 @@ export function List({ rows }: { rows: readonly Row[] }) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(1, Math.floor((scroller.current?.clientHeight ?? 0) / height) - 1);
     const steps: Record<string, number> = {
-      ArrowDown: at + 1,
-      j: at + 1,
-      ArrowUp: at - 1,
-      k: at - 1,
-      PageDown: at + page,
-      PageUp: at - page,
+      ArrowDown: activeIndex + 1,
+      j: activeIndex + 1,
+      ArrowUp: activeIndex - 1,
+      k: activeIndex - 1,
+      PageDown: activeIndex + page,
+      PageUp: activeIndex - page,
       Home: 0,
       End: rows.length - 1,
     };
     const to = steps[event.key];
     if (to !== undefined) move(to);
-    else if (event.key === 'Enter' || event.key === ' ') open(rows[at]?.alert.id ?? '', true);
+    else if (event.key === 'Enter' || event.key === ' ') open(rows[activeIndex]?.alert.id ?? '', true);
     else return;
     event.preventDefault();
   };
@@ -144,7 +145,7 @@ export function List({ rows }: { rows: readonly Row[] }) {
                 row={row}
                 index={item.index}
                 top={item.index * height}
-                active={item.index === at}
+                active={item.index === activeIndex}
                 open={isOpen(row)}
                 onFocus={setActive}
               />

@@ -12,7 +12,7 @@ import { Chart, type Colours } from './Chart.tsx';
 
 export function RateChart({ height, axes = false }: { height: number; axes?: boolean }) {
   const span = SPANS.find((s) => s.name === settings.value.span) ?? (SPANS[1] as Span);
-  const [at, setAt] = useState<number | undefined>(undefined);
+  const [hovered, setHovered] = useState<number | undefined>(undefined);
   const [table, setTable] = useState(false);
   // Redrawn when a bucket ends, or when the alerts change.
   const bucket = Math.floor(now.value / span.step);
@@ -41,13 +41,13 @@ export function RateChart({ height, axes = false }: { height: number; axes?: boo
           Alerts in the last {span.name}
         </h2>
         <p class="readout">
-          {at === undefined || counted.times[at] === undefined
+          {hovered === undefined || counted.times[hovered] === undefined
             ? (['error', 'warning', 'info'] as const).map((s, i) => (
                 <span key={s} class="legend">
                   <Shape severity={s} /> {sums[2 - i]} <span class="word">{s}</span>
                 </span>
               ))
-            : `${full(counted.times[at] as number).slice(0, -3)}: ${summary(countsAt(at))}`}
+            : `${full(counted.times[hovered] as number).slice(0, -3)}: ${summary(countsAt(hovered))}`}
         </p>
         <div class="group" role="group" aria-label="How far back">
           {SPANS.map((s) => (
@@ -71,7 +71,7 @@ export function RateChart({ height, axes = false }: { height: number; axes?: boo
         height={height}
         optionsKey={`${axes} ${span.name}`}
         label={`Alerts in the last ${span.name}: ${summary(sums)}. The button Table shows the numbers.`}
-        options={(colour, plot) => barOptions(colour, plot, axes, span, setAt)}
+        options={(colour, plot) => barOptions(colour, plot, axes, span, setHovered)}
       />
       {table && (
         <div class="table-box" tabIndex={0} role="region" aria-label="Alert rate as a table">
@@ -118,7 +118,7 @@ function barOptions(
   plot: typeof uPlot,
   axes: boolean,
   span: Span,
-  onCursor: (at: number | undefined) => void,
+  onCursor: (bucket: number | undefined) => void,
 ): Omit<uPlot.Options, 'width' | 'height'> {
   const paths = (plot.paths.bars as NonNullable<typeof plot.paths.bars>)({ size: [0.8, 24], align: 1 });
   const series = (label: string, name: string): uPlot.Series => ({

@@ -18,7 +18,7 @@ export function Services() {
 }
 
 function Health() {
-  const { value, error } = services.now.value;
+  const { value, error } = services.loaded.value;
   const all = (value ?? []).filter((s) => s.gateway === undefined);
   return (
     <section class="panel" aria-labelledby="health-title">
@@ -89,7 +89,7 @@ function State({ service }: { service: Service }) {
 }
 
 function Gateways() {
-  const all = (services.now.value.value ?? []).filter(
+  const all = (services.loaded.value.value ?? []).filter(
     (s): s is Service & { gateway: Gateway } => s.gateway !== undefined,
   );
   return (
@@ -187,7 +187,7 @@ function Notifications({ gateway }: { gateway: Gateway }) {
 
 function Apps() {
   useEffect(() => apps.watch(), []);
-  const { value, error } = apps.now.value;
+  const { value, error } = apps.loaded.value;
   const all = value?.apps;
   return (
     <section class="panel" aria-labelledby="apps-title">
@@ -259,7 +259,7 @@ function ThisPage() {
         <dd class="code">{s?.version ?? ''}</dd>
         {s !== undefined && !s.canAct && (
           <>
-            <dt>Missing</dt>
+            <dt>Actions</dt>
             <dd>{s.cannotActReason}</dd>
           </>
         )}

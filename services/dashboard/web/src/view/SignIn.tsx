@@ -33,8 +33,8 @@ export function SignIn() {
       <form onSubmit={(e) => void submit(e)}>
         <h1 id="sign-in-title">Sign in to Tocsin</h1>
         <p class="muted">
-          This dashboard can be reached from other machines. Sign in with the token that it was started with (
-          <code>TOCSIN_TOKEN</code>), for 12 hours.
+          This dashboard is reachable from other machines. Sign in with the token that it was started with (
+          <code>TOCSIN_TOKEN</code>). The sign-in lasts 12 hours.
         </p>
         <label class="field">
           Token

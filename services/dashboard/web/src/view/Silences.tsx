@@ -23,7 +23,7 @@ export function Silences() {
 }
 
 function ActiveSilences() {
-  const { value, error } = suppressions.now.value;
+  const { value, error } = suppressions.loaded.value;
   const all = active((value ?? NO_SUPPRESSIONS).silences, now.value);
   return (
     <section class="panel" aria-labelledby="silences-title">
@@ -121,7 +121,7 @@ function Matches({ silence }: { silence: Silence }) {
 }
 
 function Acknowledgements() {
-  const all = active((suppressions.now.value.value ?? NO_SUPPRESSIONS).acks, now.value);
+  const all = active((suppressions.loaded.value.value ?? NO_SUPPRESSIONS).acks, now.value);
   if (all.length === 0) return null;
   return (
     <section class="panel" aria-labelledby="acks-title">
@@ -200,7 +200,7 @@ function AckRow({ ack }: { ack: Ack }) {
 
 function NoiseRules() {
   useEffect(() => noise.watch(), []);
-  const { value, error } = noise.now.value;
+  const { value, error } = noise.loaded.value;
   const change = (body: Record<string, string>) =>
     api.change('POST', 'api/noise', body).then((v) => noise.set(readRules(v)));
   const rules = value?.rules ?? [];
