@@ -116,7 +116,7 @@ func TestOwnsAll(t *testing.T) {
 				return f.GetMetric()[0].GetGauge().GetValue()
 			}
 		}
-		t.Fatal("no metric partitions_owned")
+		t.Fatal("metric partitions_owned is missing, want it present")
 		return 0
 	}
 	stop := r.detectWith(t, 0, registry)

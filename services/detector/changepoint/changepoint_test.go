@@ -15,8 +15,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 )
 
-// said is a verdict in a few words: what is found, or how it ended, with the level
-// and what it is compared with in whole units.
+// said formats a verdict in a few words: what is found or how it ended, with the level and
+// the usual one in whole units.
 func said(v changepoint.Verdict) string {
 	what := map[changepoint.Transition]string{changepoint.Withdrawn: "withdrawn ", changepoint.Recovered: "recovered ", changepoint.Settled: "settled ", changepoint.Improved: "improved "}[v.Transition]
 	if v.Transition == changepoint.Risen {
@@ -25,9 +25,9 @@ func said(v changepoint.Verdict) string {
 	return fmt.Sprintf("%s%g, usual %g of %d", what, float64(v.Level)/2, float64(v.Usual)/2, v.Values)
 }
 
-// Each row is a series in which 12*100 is 12 values of 100, and what is said after
-// which value, counted from 1 behind the bar. Without spread a Single is more than
-// 1.05^9 = 1.55 times the usual, a Probable 1.05^4 = 1.22 times.
+// TestTimelines plays series in which 12*100 is 12 values of 100. want has the verdicts by
+// the number of the value, counted from 1 after the bar. Without spread a Single is more
+// than 1.05^9 = 1.55 times the usual level, a Probable 1.05^4 = 1.22 times.
 func TestTimelines(t *testing.T) {
 	for _, tt := range []struct {
 		name, series, want string
@@ -123,8 +123,8 @@ func TestTimelines(t *testing.T) {
 	}
 }
 
-// play adds the values and collects what is said behind the bar. Between any two the
-// series is written down and read back.
+// play adds the values and collects the verdicts after the bar. After each value the series
+// is written and read back.
 func play(t *testing.T, s *changepoint.Series, sc *changepoint.Scale, series string) string {
 	t.Helper()
 	var all []string
@@ -159,7 +159,7 @@ func play(t *testing.T, s *changepoint.Series, sc *changepoint.Scale, series str
 
 type fataler interface{ Fatal(...any) }
 
-// same reports whether all that is written down of two series is.
+// same reports whether two series have the same state.
 func same(a, b *changepoint.Series) bool {
 	return bytes.Equal(snapshottest.Write(a), snapshottest.Write(b))
 }
@@ -170,7 +170,7 @@ func restored(t fataler, s *changepoint.Series) changepoint.Series {
 	return again
 }
 
-// TestDifferences: values that vary by differences, as CLS does.
+// TestDifferences checks values that vary by differences, as CLS does.
 func TestDifferences(t *testing.T) {
 	for _, tt := range []struct{ name, series, want string }{
 		{"0.1 over is not over 0.1", "25*500 | 10*1500", ""},
@@ -187,8 +187,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestVerdicts: what holds of every verdict on any series, and that a restart in
-// between changes nothing.
+// TestVerdicts checks what holds for every verdict on any series, and that a restart makes
+// no difference.
 func TestVerdicts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sc := rapid.SampledFrom([]*changepoint.Scale{&times, &shifts}).Draw(t, "scale")
@@ -205,38 +205,46 @@ func TestVerdicts(t *testing.T) {
 				other = restored(t, &other)
 			}
 			if again := other.Add(sc, v, changepoint.DefaultSettling); again != got || !same(&one, &other) {
-				t.Fatalf("undisturbed %+v, restarted %+v", got, again)
+				t.Fatalf("verdict of the restarted series = %+v, want that of the other, %+v", again, got)
 			}
 			now := one.Confidence()
 			switch got.Transition {
 			case changepoint.NoChange, changepoint.Improved:
-				if now != before || got.Transition == changepoint.Improved && (now != changepoint.None || got.Level >= got.Usual) {
-					t.Fatalf("%v became %v with %+v", before, now, got)
+				if now != before {
+					t.Fatalf("confidence = %v after %v with %+v, want no change", now, before, got)
+				}
+				if got.Transition == changepoint.Improved && (now != changepoint.None || got.Level >= got.Usual) {
+					t.Fatalf("improved with confidence %v and %+v, want no finding and a lower level", now, got)
 				}
 			case changepoint.Risen:
-				if now <= before && !got.Worse || now != got.Confidence || got.Began != (before == changepoint.None) || got.Level <= got.Usual || got.Values < 5 || got.Sample != now.SampleSize() && !got.Worse ||
-					(got.Chance > 0) != (now == changepoint.Confirmed) || got.Chance >= 0.05 {
-					t.Fatalf("%v became %v with %+v", before, now, got)
+				if now <= before && !got.Worse || now != got.Confidence || got.Began != (before == changepoint.None) {
+					t.Fatalf("confidence = %v after %v with %+v, want a rise to the verdict's confidence, begun only from none", now, before, got)
+				}
+				if got.Level <= got.Usual || got.Values < 5 || got.Sample != now.SampleSize() && !got.Worse {
+					t.Fatalf("verdict = %+v, want a level over the usual one, compared with 5 values or more, of %d values", got, now.SampleSize())
+				}
+				if (got.Chance > 0) != (now == changepoint.Confirmed) || got.Chance >= 0.05 {
+					t.Fatalf("chance = %v with confidence %v, want one under 0.05 if confirmed, else 0", got.Chance, now)
 				}
 				if again := one.Current(); again.Level != got.Level || again.Confidence != now || again.Usual != got.Usual {
-					t.Fatalf("%+v, and now %+v", got, again)
+					t.Fatalf("current = %+v, want the figures of %+v", again, got)
 				}
 			default:
 				if before == changepoint.None || now != changepoint.None || got.Confidence != before || (got.Transition == changepoint.Withdrawn) != (before < changepoint.Confirmed) {
-					t.Fatalf("%v became %v with %+v", before, now, got)
+					t.Fatalf("confidence = %v after %v with %+v, want none after a finding, withdrawn only if it was not confirmed", now, before, got)
 				}
 			}
 			if median, n := one.Usual(); n > changepoint.MaxReference || n == 0 && median != 0 {
-				t.Fatalf("usual %d of %d", median, n)
+				t.Fatalf("usual = %d of %d values, want at most %d, and 0 without values", median, n, changepoint.MaxReference)
 			}
 			before = now
 		}
 	})
 }
 
-// TestOf: a series of which only the values are known is compared with as one that
-// was there all along, and what was reported by another rule is withdrawn or confirmed.
-func TestOf(t *testing.T) {
+// TestFromValues checks that a series that was made from values continues like one that has
+// added them.
+func TestFromValues(t *testing.T) {
 	values := func(n int, v int64) (all []int64) {
 		for range n {
 			all = append(all, v)
@@ -256,7 +264,7 @@ func TestOf(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := changepoint.FromValues(tt.values)
 			if n := len(s.Values()); n != min(len(tt.values), changepoint.MaxReference) {
-				t.Errorf("%d values", n)
+				t.Errorf("%d values, want %d", n, min(len(tt.values), changepoint.MaxReference))
 			}
 			if got := play(t, &s, sc, tt.series); got != tt.want {
 				t.Errorf("\n got %s\nwant %s", got, tt.want)
@@ -265,7 +273,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// FuzzRestore: whatever is read, the series continues.
+// FuzzRestore checks that a series continues from any state that is accepted.
 func FuzzRestore(f *testing.F) {
 	for _, values := range []string{"", "7*100", "25*100 300", "25*100 3*300", "25*100 6*300", "25*100 300 2*100 300"} {
 		var s changepoint.Series
@@ -290,7 +298,7 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		if again := restored(t, &s); !same(&again, &s) {
-			t.Fatalf("%+v\n%+v", s, again)
+			t.Fatalf("restored series:\n%+v\nwant\n%+v", again, s)
 		}
 		s.Current()
 		s.Usual()
@@ -299,7 +307,7 @@ func FuzzRestore(f *testing.F) {
 			s.Add(&times, int64(i%7)*100_000, changepoint.DefaultSettling)
 			if i%9 == 0 {
 				if again := restored(t, &s); !same(&again, &s) {
-					t.Fatalf("%+v\n%+v", s, again)
+					t.Fatalf("restored series:\n%+v\nwant\n%+v", again, s)
 				}
 			}
 		}

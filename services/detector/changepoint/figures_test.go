@@ -110,7 +110,8 @@ func TestFalseAlarms(t *testing.T) {
 			t.Logf("first 30:  %v", &cold)
 			t.Logf("outliers:  %v; %d of %d were a single", &outliers, alone, far)
 			if unchanged.found() > tt.atMost || cold.found() > tt.coldly || outliers.found() > tt.outlierly {
-				t.Errorf("unchanged %.2f, cold %.2f, with outliers %.2f: more than %v", unchanged.found(), cold.found(), outliers.found(), tt)
+				t.Errorf("found unchanged %.2f, cold %.2f, with outliers %.2f, want at most %.2f, %.2f, %.2f",
+					unchanged.found(), cold.found(), outliers.found(), tt.atMost, tt.coldly, tt.outlierly)
 			}
 		})
 	}
@@ -163,7 +164,7 @@ func TestRecall(t *testing.T) {
 				t.Logf("found %.3f, confirmed %.3f, after %d loads (half) and %d (95%%); settled %.2f", recall, float64(len(sure))/of,
 					delays[len(delays)/2], delays[len(delays)*95/100], float64(settled)/of)
 				if recall < tt.least[i] {
-					t.Errorf("%.3f were found within 10 loads, less than %v", recall, tt.least[i])
+					t.Errorf("%.3f were found within 10 loads, want at least %v", recall, tt.least[i])
 				}
 			})
 		}

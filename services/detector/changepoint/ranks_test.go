@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// choices calls f with each choice of 5 of n places, as bits.
+// choices calls f with each choice of 5 of n indexes, as bits.
 func choices(n int, f func(chosen uint32)) {
 	for chosen := uint32(1)<<MaxSample - 1; chosen < 1<<n; {
 		f(chosen)
@@ -17,7 +17,7 @@ func choices(n int, f func(chosen uint32)) {
 	}
 }
 
-// parted gives the values at the chosen places, and the others, sorted.
+// parted returns the values at the chosen indexes, and the others, sorted.
 func parted(pool []int64, chosen uint32) (values, others []int64) {
 	for i, v := range pool {
 		if chosen>>i&1 == 1 {
@@ -49,46 +49,46 @@ func TestOrders(t *testing.T) {
 				}
 			}
 			if countLarger(values, others) != u || countSmaller(values, others) != MaxSample*n-u {
-				t.Fatalf("%v against %v: u is %d, want %d", values, others, countLarger(values, others), u)
+				t.Fatalf("%v against %v: u = %d and %d, want %d and %d", values, others, countLarger(values, others), countSmaller(values, others), u, MaxSample*n-u)
 			}
 			want[u]++
 			all++
 		})
 		if got := orders(n); got != want {
-			t.Errorf("%d: %v\nwant %v", n, got, want)
+			t.Errorf("orders(%d) = %v\nwant %v", n, got, want)
 		}
 		if _, got := tail(0, n); got != all {
-			t.Errorf("%d: %d orders, want %d", n, got, all)
+			t.Errorf("tail(0, %d) counts %d orders, want %d", n, got, all)
 		}
 	}
 }
 
-// TestCritical: the least u of the tables has a chance under the limit, and the one
-// below has not. The values for 5 against 5, 10 and 20 at 1% are 5n minus those that
-// tables print for the two-sided test (Mann and Whitney 1947; Milton 1964): 0, 4, 13.
+// TestCritical checks that the least u of the tables has a chance under the limit, and that
+// the one below has not. The values for 5 against 5, 10 and 20 at 1% are 5n minus those that
+// are printed for the two-sided test (Mann and Whitney 1947; Milton 1964): 0, 4, 13.
 func TestCritical(t *testing.T) {
 	for n, printed := range map[int]int{5: 0, 10: 4, 20: 13} {
 		if got := MaxSample*n - worseU[n]; got != printed {
-			t.Errorf("against %d: %d, printed is %d", n, got, printed)
+			t.Errorf("critical value against %d = %d, want the printed %d", n, got, printed)
 		}
 	}
 	for limit, table := range map[float64][MaxReference + 1]int{0.01: worseU, 0.0002: improvedU} {
 		for n, least := range table {
 			if least <= MaxSample*n && chance(least, n) >= limit || least > 0 && chance(least-1, n) < limit {
-				t.Errorf("%d against %d at %g: chance %g, below %g", least, n, limit, chance(least, n), chance(least-1, n))
+				t.Errorf("u = %d against %d has chance %g, the one below %g, want %g between them", least, n, chance(least, n), chance(least-1, n), limit)
 			}
 		}
 	}
-	// With how few nothing is sure: 2 of C(9,5) = 126 orders, and of C(18,5) = 8568
-	// and C(19,5) = 11628.
-	if worseU[4] != 21 || improvedU[13] != 66 || improvedU[14] != 70 {
-		t.Errorf("%v\n%v", worseU, improvedU)
+	// With too few values no u is rare enough: 2 of C(9,5) = 126 orders, and of C(18,5) =
+	// 8568 and C(19,5) = 11628.
+	got := [...]int{worseU[4], improvedU[13], improvedU[14]}
+	if want := [...]int{21, 66, 70}; got != want {
+		t.Errorf("critical values of small references = %v, want %v", got, want)
 	}
 }
 
-// TestTies: whatever is equal to what, u is the least that an order among equals
-// gives, and over all arrangements the test finds something no more often than it
-// says.
+// TestTies checks that among equal values u is the least that any order of them gives, and
+// that over all arrangements the test finds something at most as often as its limit.
 func TestTies(t *testing.T) {
 	for _, pool := range [][]int64{
 		{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
@@ -100,7 +100,7 @@ func TestTies(t *testing.T) {
 		all, found, lower := 0, 0, 0
 		choices(len(pool), func(chosen uint32) {
 			values, others := parted(pool, chosen)
-			// Equals in the order that is the worst for the values: behind the others.
+			// The order of equal values that is the worst for the values: after the others.
 			least := 0
 			for i := range pool {
 				if chosen>>i&1 == 0 {
@@ -113,7 +113,7 @@ func TestTies(t *testing.T) {
 				}
 			}
 			if u := countLarger(values, others); u != least {
-				t.Fatalf("%v against %v: %d, want %d", values, others, u, least)
+				t.Fatalf("%v against %v: u = %d, want %d", values, others, u, least)
 			}
 			mirrored := slices.Clone(others)
 			negative := slices.Clone(values)
@@ -124,8 +124,8 @@ func TestTies(t *testing.T) {
 			for i := range negative {
 				negative[i] = -negative[i]
 			}
-			if countSmaller(values, others) != countLarger(negative, mirrored) {
-				t.Fatalf("%v against %v: the other side differs", values, others)
+			if got, want := countSmaller(values, others), countLarger(negative, mirrored); got != want {
+				t.Fatalf("%v against %v: u of smaller values = %d, want %d, as mirrored", values, others, got, want)
 			}
 			all++
 			if countLarger(values, others) >= worseU[n] {
@@ -137,7 +137,7 @@ func TestTies(t *testing.T) {
 		})
 		// One side of a two-sided test at 1%.
 		if limit := float64(all) * 0.005; float64(found) > limit || float64(lower) > limit {
-			t.Errorf("%v: %d and %d of %d arrangements, more than one in 200", pool, found, lower, all)
+			t.Errorf("%v: %d and %d of %d arrangements found, want at most one in 200", pool, found, lower, all)
 		}
 	}
 }
@@ -146,11 +146,11 @@ func TestChoices(t *testing.T) {
 	n := 0
 	choices(9, func(chosen uint32) {
 		if bits.OnesCount32(chosen) != MaxSample {
-			t.Fatalf("%b", chosen)
+			t.Fatalf("chosen = %b, want %d bits", chosen, MaxSample)
 		}
 		n++
 	})
 	if n != 126 {
-		t.Errorf("%d", n)
+		t.Errorf("%d choices of 5 of 9, want 126", n)
 	}
 }

@@ -39,7 +39,7 @@ func TestPages(t *testing.T) {
 	}
 	for i, name := range got {
 		if want := fmt.Sprintf("%d.%d", 5-i/7, 6-i%7); name != want {
-			t.Fatalf("got %s at place %d of %v, want %s", name, i, got, want)
+			t.Fatalf("event %d of %v = %s, want %s", i, got, name, want)
 		}
 	}
 	if len(got) != 35 {
@@ -47,7 +47,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestOlderIsBounded: so many are counted, and none where nobody asked for pages.
+// TestOlderIsBounded checks that older events are counted up to MaxOlder, and only for a
+// paged query.
 func TestOlderIsBounded(t *testing.T) {
 	s := eventring.New(eventring.Config{})
 	for i := range 2 * eventring.MaxEvents {

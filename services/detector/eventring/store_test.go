@@ -2,11 +2,11 @@ package eventring_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/eventring"
@@ -89,7 +89,7 @@ func TestQuery(t *testing.T) {
 		})
 	}
 	if got := s.Query(query.EventsRequest{Limit: 1})[0].Received; !got.Equal(at(10)) {
-		t.Errorf("received %v", got)
+		t.Errorf("newest event received at %v, want %v", got, at(10))
 	}
 }
 
@@ -99,10 +99,10 @@ func TestLimits(t *testing.T) {
 		s.Add(line("web", telemetry.LevelInfo, fmt.Sprint(i)), at(i), "")
 	}
 	if n := len(s.Query(query.EventsRequest{})); n != query.DefaultLimit {
-		t.Errorf("%d by default", n)
+		t.Errorf("%d events without a limit, want %d", n, query.DefaultLimit)
 	}
 	if n := len(s.Query(query.EventsRequest{Limit: 100_000})); n != query.MaxLimit {
-		t.Errorf("%d at most", n)
+		t.Errorf("%d events with a large limit, want %d", n, query.MaxLimit)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestNewestOfEachAppAndKind(t *testing.T) {
 		"/kept": {Kinds: []telemetry.Kind{telemetry.KindNetwork}}, "kept": {App: "shop"},
 	} {
 		if got := names(s.Query(r)); got != want {
-			t.Errorf("got %q", got)
+			t.Errorf("events of %+v = %q, want %q", r, got, want)
 		}
 	}
 }
@@ -148,19 +148,19 @@ func TestBudget(t *testing.T) {
 	for i, st := range steps {
 		s.Add(line(st.app, telemetry.LevelInfo, text(st.message)), at(i), "")
 		if got := first(); got != st.want || s.Bytes() > 4*each {
-			t.Errorf("step %d: %s, %d bytes", i, got, s.Bytes())
+			t.Errorf("step %d: events %q in %d bytes, want %q in at most %d", i, got, s.Bytes(), st.want, 4*each)
 		}
 	}
 	s.Add(line("web", telemetry.LevelInfo, strings.Repeat("h", 10*each)), at(9), "")
 	if got := first(); got != "" || s.Bytes() != 0 {
-		t.Errorf("an event over the budget leaves nothing: %s, %d bytes", got, s.Bytes())
+		t.Errorf("after an event over the limit: events %q in %d bytes, want none", got, s.Bytes())
 	}
 }
 
 func TestStatus(t *testing.T) {
 	s := eventring.New(eventring.Config{})
 	if got := s.Status(at(0)); got == nil || len(got) != 0 {
-		t.Errorf("nothing yet: %v", got)
+		t.Errorf("status of an empty store = %#v, want an empty list that is not nil", got)
 	}
 	e := line("web", telemetry.LevelInfo, "x")
 	s.Add(e, at(0), "curl")
@@ -169,22 +169,22 @@ func TestStatus(t *testing.T) {
 	s.Add(e, at(59), "")
 	s.Add(line("shop", telemetry.LevelInfo, "y"), at(10), "")
 	for _, tt := range []struct{ now, web, shop int }{{59, 4, 1}, {60, 3, 1}, {69, 3, 1}, {70, 3, 0}, {89, 3, 0}, {90, 1, 0}, {118, 1, 0}, {119, 0, 0}} {
-		got := s.Status(at(tt.now))
-		if got[0].App != "shop" || got[1].App != "web" || got[0].LastMinute != tt.shop || got[1].LastMinute != tt.web {
-			t.Errorf("at %d: %+v", tt.now, got)
+		want := []query.AppStatus{
+			{App: "shop", Senders: []string{}, LastMinute: tt.shop, LastEventSeconds: float64(tt.now - 10)},
+			{App: "web", Senders: []string{"chrome", "curl"}, LastMinute: tt.web, LastEventSeconds: float64(tt.now - 59)},
 		}
-		if got[1].LastEventSeconds != float64(tt.now-59) || !slices.Equal(got[1].Senders, []string{"chrome", "curl"}) || got[0].Senders == nil {
-			t.Errorf("at %d: %+v", tt.now, got)
+		if diff := cmp.Diff(want, s.Status(at(tt.now))); diff != "" {
+			t.Errorf("status at second %d (-want +got):\n%s", tt.now, diff)
 		}
 	}
 	for i := range 10 {
 		s.Add(e, at(60), fmt.Sprint("sender", i))
 	}
 	if got := s.Status(at(60))[1].Senders; len(got) != eventring.MaxSenders || got[0] != "sender2" {
-		t.Errorf("senders %v", got)
+		t.Errorf("senders = %v, want the last %d of 10", got, eventring.MaxSenders)
 	}
 	if got := s.Status(at(0))[1].LastEventSeconds; got != 0 {
-		t.Errorf("an event from the future is %v s old", got)
+		t.Errorf("age of an event from the future = %v s, want 0", got)
 	}
 }
 
@@ -194,17 +194,18 @@ func TestAppsAreBounded(t *testing.T) {
 		s.Add(line(fmt.Sprint("app", i), telemetry.LevelInfo, "x"), at(i), "")
 	}
 	if n := len(s.Status(at(0))); n != eventring.MaxApps {
-		t.Errorf("%d apps", n)
+		t.Errorf("%d apps, want %d", n, eventring.MaxApps)
 	}
 	if got := s.Query(query.EventsRequest{App: "app0"}); len(got) != 0 {
-		t.Errorf("app0 is still there")
+		t.Errorf("%d events of the evicted app, want none", len(got))
 	}
-	if got := s.Bytes(); got != 513*eventring.MaxApps {
-		t.Errorf("%d bytes", got)
+	if got, want := s.Bytes(), 513*eventring.MaxApps; got != want {
+		t.Errorf("%d bytes, want %d", got, want)
 	}
 }
 
-// Whatever is added, a query gives what filtering all kept events gives.
+// TestQueryAgainstModel checks that a query returns the same events as a filter over all of
+// them.
 func TestQueryAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := eventring.New(eventring.Config{})
@@ -279,17 +280,17 @@ func TestLoads(t *testing.T) {
 		for _, e := range s.Loads(app) {
 			got = append(got, e.URL)
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%q: %v", app, got)
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("loads of app %q = %q, want %q", app, text, want)
 		}
 	}
-	for i := range 11 { // 1,000 of each app are remembered
+	for i := range 11 { // 1,000 of each app are stored
 		for range eventring.MaxEvents {
 			load(fmt.Sprint("many", i), 5)
 		}
 	}
 	if n := len(s.Loads("")); n != eventring.MaxLoads {
-		t.Errorf("%d at most", n)
+		t.Errorf("%d loads, want %d", n, eventring.MaxLoads)
 	}
 }
 
@@ -301,7 +302,7 @@ func TestForget(t *testing.T) {
 	s.Add(line("shop", telemetry.LevelInfo, "b"), at(1), "")
 	s.Add(request("shop", "/c", 200), at(2), "")
 	s.Forget("shop")
-	s.Forget("nobody")
+	s.Forget("unknown")
 	if got := names(s.Query(query.EventsRequest{})); got != "a" || s.Bytes() != before {
 		t.Errorf("got %q in %d bytes, want a in %d", got, s.Bytes(), before)
 	}

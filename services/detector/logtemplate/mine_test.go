@@ -96,7 +96,7 @@ func parsed(t *testing.T, text string) *logtemplate.Template {
 	t.Helper()
 	p, ok := logtemplate.Parse(strings.NewReplacer("<*>", string(rune(logtemplate.Hole)), "<...>", string(rune(logtemplate.List))).Replace(text))
 	if !ok {
-		t.Fatalf("%q is no template", text)
+		t.Fatalf("Parse(%q) refuses it, want a template", text)
 	}
 	return p
 }
@@ -129,14 +129,17 @@ func TestTemplates(t *testing.T) {
 		{"did so <...> in the back", "did not <...> in the back", false, false},
 	} {
 		a, b := parsed(t, tt.wide), parsed(t, tt.narrow)
-		if a.Covers(b) != tt.covers || a.Overlaps(b) != tt.overlaps || b.Overlaps(a) != tt.overlaps {
-			t.Errorf("%q and %q: covers %v, overlaps %v and %v", a, b, a.Covers(b), a.Overlaps(b), b.Overlaps(a))
+		if got := a.Covers(b); got != tt.covers {
+			t.Errorf("%q covers %q: %v, want %v", a, b, got, tt.covers)
+		}
+		if got, reverse := a.Overlaps(b), b.Overlaps(a); got != tt.overlaps || reverse != tt.overlaps {
+			t.Errorf("%q overlaps %q: %v, in reverse %v, want %v", a, b, got, reverse, tt.overlaps)
 		}
 	}
 	for _, text := range []string{"", "a b", "a b c", "\x01 b c \x01", "a \x01 \x01 b", "a b c u\x01", "a b c \x01\x01", "a b \x01 <n>", "a b c d \x01=e", "a b c d -\x01-",
 		"a b c \x02", "\x02 a b c d", "a b c d \x02", "a b \x02 c \x02 d e", "a b \x01 \x02 c d", "a b c,\x02 d e", "a b \x02 c"} {
 		if p, ok := logtemplate.Parse(text); ok {
-			t.Errorf("%q is a template: %+v", text, p)
+			t.Errorf("Parse(%q) = %q, want it refused", text, p)
 		}
 	}
 }
@@ -155,7 +158,7 @@ func TestIndex(t *testing.T) {
 	all := []string{"user <*> signed in", "user bob signed <*>", "<*> was here again", "<*> <*> was here at last", "user <...> is not there now"}
 	for i, text := range all {
 		if !x.Add(parsed(t, text), fmt.Sprint(i)) {
-			t.Fatal(text)
+			t.Fatalf("Add(%q) = false, want true", text)
 		}
 	}
 	for text, want := range map[string]string{
@@ -163,12 +166,12 @@ func TestIndex(t *testing.T) {
 		"a b was here at last": "3", "user eve signed out": "", "user is not there now": "", "user eve is not there now": "4", "user a, b, c is not there now": "4", "user bob left": "not cut", "a\x01 b c d e": "not cut",
 	} {
 		if got := find(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
+			t.Errorf("templates of %q = %q, want %q", text, got, want)
 		}
 	}
 	x.Delete(parsed(t, all[0]))
 	if got := find("user bob signed in"); got != "1" || x.Len() != 4 {
-		t.Errorf("%q of %d", got, x.Len())
+		t.Errorf("after Delete: found %q of %d templates, want 1 of 4", got, x.Len())
 	}
 	room := 0
 	for i := range 100 {
@@ -177,19 +180,18 @@ func TestIndex(t *testing.T) {
 		}
 	}
 	if room != 23 {
-		t.Errorf("a leaf took %d more", room)
+		t.Errorf("a leaf with one template took %d more, want 23", room)
 	}
 }
 
-// words are few and like each other, so that lines are alike.
+// words draws a line from few similar words, so that lines are similar.
 func words(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(strings.Fields(
 		"a b c d e f user=a user=b user=c key:x key:y [a] [b] (a) /a /b/c <n> <n>ms <str> - = =a a, b, http://a http://b 日本 é:1 é:2 '' \"a\"")), 1, 12).Draw(t, "words"), " ")
 }
 
-// However lines come, the same lines have the same clusters; a cluster's template
-// matches its lines, they came as often as it says, and reading its text gives it
-// again.
+// TestClustersAreOfTheirLines checks that the order of the lines makes no difference, and
+// each cluster against its lines (check).
 func TestClustersAreOfTheirLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		counts := map[string]int{}
@@ -204,38 +206,39 @@ func TestClustersAreOfTheirLines(t *testing.T) {
 		clusters := logtemplate.Mine(lines, 4)
 		check(t, clusters, counts)
 		if again := logtemplate.Mine(rapid.Permutation(lines).Draw(t, "order"), 4); !slices.Equal(shown(again), shown(clusters)) {
-			t.Fatalf("%q, and in another order %q", shown(clusters), shown(again))
+			t.Fatalf("clusters in another order = %q, want %q", shown(again), shown(clusters))
 		}
 	})
 }
 
+// check checks that the template of each cluster can be parsed, matches and covers the lines
+// of the cluster, and counts them.
 func check(t interface{ Fatalf(string, ...any) }, clusters []logtemplate.Cluster, counts map[string]int) {
 	var x logtemplate.Index[string]
 	var line logtemplate.Line
 	for _, c := range clusters {
 		again, ok := logtemplate.Parse(c.Text())
 		if !ok || again.Width() != c.Width() || c.Width() == 0 || !again.Covers(c.Template) || !c.Covers(again) {
-			t.Fatalf("%q was read as %+v", c.Text(), again)
+			t.Fatalf("Parse(%q) = %q, %v, want the same template", c.Text(), again, ok)
 		}
 		room := x.Add(c.Template, c.Text())
 		n := 0
 		for _, text := range c.Lines {
 			n += counts[text]
 			if !line.Cut([]byte(text)) || !c.Matches(&line) || room && !slices.Contains(x.Find(nil, &line), c.Text()) {
-				t.Fatalf("%q is none of %q", text, c)
+				t.Fatalf("template %q does not match its line %q, want a match", c, text)
 			}
 			if exact, ok := logtemplate.Parse(text); !ok || !c.Covers(exact) || exact.Covers(c.Template) {
-				t.Fatalf("%q does not cover %q", c, text)
+				t.Fatalf("template %q does not cover its line %q, or the line covers it; want that it is wider", c, text)
 			}
 		}
 		if n != c.N || len(c.Lines) < 4 {
-			t.Fatalf("%q came %d times, not %d", c, n, c.N)
+			t.Fatalf("cluster %q has count %d and %d lines, want %d and at least 4", c, c.N, len(c.Lines), n)
 		}
 	}
 }
 
-// FuzzMine takes a text apart into lines, as somebody may write them, and mines
-// their templates.
+// FuzzMine mines the templates of the lines of a text.
 func FuzzMine(f *testing.F) {
 	f.Add(strings.Join(each(8, "user NAME signed in"), "\n"))
 	f.Add(strings.Join(each(8, "k=NAME l=[NAME], m:NAME <n> {(NAME)} http://NAME/"), "\n"))
@@ -254,7 +257,7 @@ func FuzzMine(f *testing.F) {
 	})
 }
 
-// corpus is what an app may say in ten minutes: n different lines.
+// corpus returns n different lines, as an app may log in ten minutes.
 func corpus(n int) (lines []logtemplate.Counted) {
 	seen := map[string]bool{}
 	for i := 0; len(lines) < n; i++ {
@@ -274,8 +277,8 @@ func corpus(n int) (lines []logtemplate.Counted) {
 	return lines
 }
 
-// BenchmarkMine mines as many different lines as are ever counted of an app, of four
-// templates, and such as nothing is in common to.
+// BenchmarkMine mines as many different lines as are counted for one app: lines of four
+// templates, and lines that have nothing in common.
 func BenchmarkMine(b *testing.B) {
 	const n = 2000
 	different := make([]logtemplate.Counted, n)
@@ -302,8 +305,8 @@ func BenchmarkMine(b *testing.B) {
 	}
 }
 
-// BenchmarkFind is what a line costs while it comes: the scanner, and the templates
-// that it may be of, of which there are many.
+// BenchmarkFind measures the cost of one line: the scanner, and finding its templates among
+// many.
 func BenchmarkFind(b *testing.B) {
 	var x logtemplate.Index[int]
 	for i, c := range logtemplate.Mine(corpus(2000), 10) {

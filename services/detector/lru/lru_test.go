@@ -22,7 +22,7 @@ func TestMap(t *testing.T) {
 	m := lru.New[string, int](3)
 	for i, k := range []string{"a", "b", "c"} {
 		if _, evicted := m.Add(k, i); evicted != nil {
-			t.Fatalf("adding %s evicted %v", k, *evicted)
+			t.Fatalf("Add(%s) evicted %v, want no eviction", k, *evicted)
 		}
 	}
 	steps := []struct {
@@ -58,13 +58,12 @@ func TestMapKeepsAtLeastOne(t *testing.T) {
 		t.Errorf("evicted %v, want a", evicted)
 	}
 	if m.Oldest().Key != "b" || m.Cap() != 1 {
-		t.Errorf("oldest %v of %d", m.Oldest(), m.Cap())
+		t.Errorf("oldest = %v, capacity %d, want b, capacity 1", m.Oldest(), m.Cap())
 	}
 }
 
-// A map against the plainest possible model: a slice in order of use. And a
-// copy filled in the order of All must continue like the original, because that
-// is how snapshots are restored.
+// TestMapAgainstModel compares a map with a slice in the order of use. A copy that is filled
+// in the order of All must continue like the original: that is how snapshots are restored.
 func TestMapAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		capacity := rapid.IntRange(1, 5).Draw(t, "capacity")
@@ -88,14 +87,14 @@ func TestMapAgainstModel(t *testing.T) {
 				model = append(model, key)
 			case 1:
 				if found := m.Get(key) != nil; found != (at >= 0) {
-					t.Fatalf("get %s: %v", key, found)
+					t.Fatalf("Get(%s) finds it: %v, want %v", key, found, at >= 0)
 				}
 				if at >= 0 {
 					model = append(slices.Delete(model, at, at+1), key)
 				}
 			case 2:
-				if m.Delete(key) != (at >= 0) {
-					t.Fatalf("delete %s", key)
+				if found := m.Delete(key); found != (at >= 0) {
+					t.Fatalf("Delete(%s) = %v, want %v", key, found, at >= 0)
 				}
 				if at >= 0 {
 					model = slices.Delete(model, at, at+1)
@@ -108,7 +107,7 @@ func TestMapAgainstModel(t *testing.T) {
 				m = refilled
 			}
 			if got := keys(m); !slices.Equal(got, model) || m.Len() != len(model) {
-				t.Fatalf("keys %v, want %v", got, model)
+				t.Fatalf("keys = %v, length %d, want %v", got, m.Len(), model)
 			}
 		}
 	})
@@ -119,7 +118,7 @@ func TestGetBytesMakesNoString(t *testing.T) {
 	key := []byte("a key that is longer than what fits on the stack for free, by far")
 	m.Add(string(key), 1)
 	if n := testing.AllocsPerRun(100, func() { lru.GetBytes(m, key) }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, want none", n)
 	}
 }
 
@@ -138,7 +137,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// TestBackward walks the other way round than All, and can be left.
+// TestBackward checks that Backward is the reverse of All, and that a loop may end early.
 func TestBackward(t *testing.T) {
 	m := lru.New[int, int](3)
 	var got []int
@@ -152,7 +151,7 @@ func TestBackward(t *testing.T) {
 		return got
 	}
 	if walk(9); got != nil {
-		t.Errorf("of nothing: %v", got)
+		t.Errorf("keys of an empty map = %v, want none", got)
 	}
 	for i := range 4 {
 		m.Add(i, i)

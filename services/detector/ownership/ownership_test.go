@@ -240,7 +240,7 @@ func TestNewBucket(t *testing.T) {
 func TestLease(t *testing.T) {
 	l := lease.NewClock(ownership.HoldFor)
 	if l.Holds(0, at(0)) || l.Holds(1, at(0)) {
-		t.Error("the lease holds before a heartbeat")
+		t.Error("the lease is held before a heartbeat, want not held")
 	}
 	tests := []struct {
 		sent, acked float64 // a heartbeat, none if acked is 0

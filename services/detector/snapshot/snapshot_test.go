@@ -253,7 +253,7 @@ func TestFirstErrorCounts(t *testing.T) {
 		s.Fail("another")
 		got.State(s)
 		if s.OK() {
-			t.Error("OK() = true after an error")
+			t.Error("OK() = true after an error, want false")
 		}
 	})
 	if err == nil || !errors.Is(err, snapshot.ErrDamaged) || !strings.Contains(err.Error(), "no such state: 7") {

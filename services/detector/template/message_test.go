@@ -48,15 +48,15 @@ func TestMessage(t *testing.T) {
 			if got := template.Message(tt.in); got != tt.want {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}
-			if got := template.Append([]byte("kept "), tt.in); string(got) != "kept "+tt.want {
-				t.Errorf("appended: %q", got)
+			if got, want := string(template.Append([]byte("kept "), tt.in)), "kept "+tt.want; got != want {
+				t.Errorf("Append = %q, want %q", got, want)
 			}
 		})
 	}
 }
 
-// Ids of one form have one template, whatever digits chance gave them. That
-// is what the noise rules count on.
+// TestOneTemplateForEveryID checks that all ids of a form have one template, which the noise
+// rules depend on.
 func TestOneTemplateForEveryID(t *testing.T) {
 	forms := map[string]*rapid.Generator[string]{
 		"user <n>":     rapid.StringMatching(`user [1-9][0-9]{0,9}`),
@@ -73,7 +73,7 @@ func TestOneTemplateForEveryID(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				in := form.Draw(t, "message")
 				if got := template.Message(in); got != want {
-					t.Fatalf("%q became %q", in, got)
+					t.Fatalf("template of %q = %q, want %q", in, got, want)
 				}
 			})
 		})
@@ -86,7 +86,7 @@ func TestBounds(t *testing.T) {
 	} {
 		got := template.Message(strings.Repeat(unit, 100_000))
 		if len(got) > template.MaxLen || !utf8.ValidString(got) {
-			t.Errorf("%s: %d bytes, valid %v", name, len(got), utf8.ValidString(got))
+			t.Errorf("%s: template has %d bytes, valid UTF-8 %v, want at most %d, valid", name, len(got), utf8.ValidString(got), template.MaxLen)
 		}
 	}
 }
@@ -101,13 +101,13 @@ func FuzzMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, message string) {
 		got := template.Message(message)
 		if len(got) > template.MaxLen {
-			t.Errorf("%d bytes", len(got))
+			t.Errorf("template has %d bytes, want at most %d", len(got), template.MaxLen)
 		}
 		if utf8.ValidString(message) && len(message) < 2000 && !utf8.ValidString(got) {
-			t.Errorf("valid text became %q", got)
+			t.Errorf("template of valid text = %q, want valid UTF-8", got)
 		}
 		if again := template.Message(message); again != got {
-			t.Errorf("%q, then %q", got, again)
+			t.Errorf("second template = %q, want that of the first call, %q", again, got)
 		}
 	})
 }

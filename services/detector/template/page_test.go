@@ -68,7 +68,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// Ids of one form make one page, whatever digits chance gave them.
+// TestOnePageForEveryID checks that all ids of a form give the same page.
 func TestOnePageForEveryID(t *testing.T) {
 	forms := map[string]*rapid.Generator[string]{
 		"/users/:id":      rapid.StringMatching(`/users/[-+]?(0|[1-9][0-9]{0,15})(,[0-9]{1,5}){0,3}`),
@@ -82,7 +82,7 @@ func TestOnePageForEveryID(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				in := form.Draw(t, "URL")
 				if got := template.Page(in); got != want {
-					t.Fatalf("%q became %q", in, got)
+					t.Fatalf("page of %q = %q, want %q", in, got, want)
 				}
 			})
 		})
@@ -100,11 +100,11 @@ func TestTargetAndPathQuery(t *testing.T) {
 		{"", "", ""},
 	}
 	for _, tt := range tests {
-		if got := string(template.AppendTarget([]byte("> "), tt.in)); got != "> "+tt.target {
-			t.Errorf("target of %q: %q", tt.in, got)
+		if got, want := string(template.AppendTarget([]byte("> "), tt.in)), "> "+tt.target; got != want {
+			t.Errorf("AppendTarget(%q) = %q, want %q", tt.in, got, want)
 		}
 		if got := template.PathQuery(tt.in); got != tt.pathQuery {
-			t.Errorf("path and query of %q: %q", tt.in, got)
+			t.Errorf("PathQuery(%q) = %q, want %q", tt.in, got, tt.pathQuery)
 		}
 	}
 }
@@ -116,13 +116,13 @@ func FuzzPage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, rawURL string) {
 		page, target := template.Page(rawURL), string(template.AppendTarget(nil, rawURL))
 		if len(page) > template.MaxLen || len(target) > template.MaxLen {
-			t.Errorf("%d and %d bytes", len(page), len(target))
+			t.Errorf("page and target have %d and %d bytes, want at most %d", len(page), len(target), template.MaxLen)
 		}
 		if strings.ContainsAny(page, "?#") {
-			t.Errorf("%q keeps its query", page)
+			t.Errorf("page = %q, want no query and no fragment", page)
 		}
 		if utf8.ValidString(rawURL) && len(rawURL) < 2000 && !(utf8.ValidString(page) && utf8.ValidString(target)) {
-			t.Errorf("valid text became %q, %q", page, target)
+			t.Errorf("page and target of a valid URL = %q, %q, want valid UTF-8", page, target)
 		}
 		template.PathQuery(rawURL)
 	})
