@@ -37,18 +37,18 @@ type actions struct {
 	// disabled is the reason why requests are not possible, or empty.
 	disabled string
 
-	mask     *redact.Engine
-	identity presence.Config
-	state    func() query.Health
-	link     *bus.Link // nil where requests are not possible
-	slots    chan struct{}
-	health   healthCache
-	log      *slog.Logger
+	mask      *redact.Engine
+	identity  presence.Config
+	ownHealth func() query.Health
+	link      *bus.Link // nil where requests are not possible
+	slots     chan struct{}
+	health    healthCache
+	log       *slog.Logger
 }
 
-func newActions(cfg Config, mask *redact.Engine, state func() query.Health) *actions {
+func newActions(cfg Config, mask *redact.Engine, ownHealth func() query.Health) *actions {
 	a := &actions{
-		disabled: cfg.NoActions, mask: mask, state: state,
+		disabled: cfg.NoActions, mask: mask, ownHealth: ownHealth,
 		identity: presence.Identify(string(bus.RoleDashboard), cfg.Version, cfg.Logger),
 		slots:    make(chan struct{}, maxActions), log: cfg.Logger,
 	}
@@ -66,7 +66,7 @@ func (a *actions) run(ctx context.Context) error {
 		return nil
 	}
 	return a.link.Run(ctx, func(ctx context.Context, s *bus.Session) error {
-		return presence.Serve(ctx, s, a.identity, a.state)
+		return presence.Serve(ctx, s, a.identity, a.ownHealth)
 	})
 }
 
@@ -83,24 +83,24 @@ func (a *actions) withSession(ctx context.Context, do func(context.Context, *bus
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	c, err := a.link.Connected()
+	s, err := a.link.Connected()
 	if err != nil {
 		return nil, err
 	}
-	value, err := do(ctx, c)
-	if err != nil && !c.Connected() {
+	value, err := do(ctx, s)
+	if err != nil && !s.Connected() {
 		return nil, bus.ErrUnreachable
 	}
 	return value, err
 }
 
 // silences returns the store of silences and acknowledgements.
-func (a *actions) silences(c *bus.Session) silence.Store { return silence.NewStore(c, a.mask, a.log) }
+func (a *actions) silences(s *bus.Session) silence.Store { return silence.NewStore(s, a.mask, a.log) }
 
 // askDetector queries the detector, and returns its answer, cleaned for the page.
 func (a *actions) askDetector(ctx context.Context, subject string, request any) (any, error) {
-	return a.withSession(ctx, func(ctx context.Context, c *bus.Session) (any, error) {
-		data, err := bus.Ask(ctx, c, subject, request)
+	return a.withSession(ctx, func(ctx context.Context, s *bus.Session) (any, error) {
+		data, err := bus.Ask(ctx, s, subject, request)
 		if err != nil {
 			return nil, detectorError(err)
 		}
@@ -141,7 +141,7 @@ type healthCache struct {
 }
 
 // collectHealth returns the health that all services on the bus report.
-func (a *actions) collectHealth(ctx context.Context, c *bus.Session) ([]query.Health, error) {
+func (a *actions) collectHealth(ctx context.Context, s *bus.Session) ([]query.Health, error) {
 	h := &a.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -149,7 +149,7 @@ func (a *actions) collectHealth(ctx context.Context, c *bus.Session) ([]query.He
 		return h.all, nil
 	}
 	// Not cancelled with the first request: all that wait use the result.
-	h.all, h.err = presence.Collect(context.WithoutCancel(ctx), c, healthWait)
+	h.all, h.err = presence.Collect(context.WithoutCancel(ctx), s, healthWait)
 	h.at = time.Now()
 	return h.all, h.err
 }

@@ -46,10 +46,8 @@ const (
 	graceTimeout = 500 * time.Millisecond
 )
 
-var (
-	// errNotLoaded is returned before the alerts were read.
-	errNotLoaded = errors.New("the alerts are not read yet")
-)
+// errNotLoaded is returned before the newest alerts were read.
+var errNotLoaded = errors.New("the alerts are not read yet")
 
 // feed reads the alerts as [bus.RoleDashboard] may: it subscribes to the live alerts, and
 // reads the stream ALERTS by sequence where something is missing. It creates no consumer.
@@ -61,21 +59,21 @@ type feed struct {
 	metrics *metrics
 	log     *slog.Logger
 
-	// state is why alerts can't be read now, or nil.
-	state atomic.Pointer[error]
+	// failure is why alerts can't be read now, or nil.
+	failure atomic.Pointer[error]
 
 	sequencer sequencer.Sequencer
 	// loaded reports whether the newest alerts were read.
 	loaded bool
-	// retry fires when the stream has to be read again. Published alerts can't be read since
-	// stuckSince.
-	retry      *time.Timer
+	// retry fires when the stream has to be read again.
+	retry *time.Timer
+	// stuckSince is the time since when published alerts can't be read, or zero.
 	stuckSince time.Time
 }
 
 func newFeed(cfg bus.Config, hub *fanout.Hub, mask *redact.Engine, m *metrics, log *slog.Logger) *feed {
 	f := &feed{link: keepSession(cfg), hub: hub, mask: mask, metrics: m, log: log, retry: time.NewTimer(0)}
-	f.setState(errNotLoaded)
+	f.setFailure(errNotLoaded)
 	return f
 }
 
@@ -87,10 +85,10 @@ func (f *feed) ready() error {
 		}
 		return bus.ErrUnreachable
 	}
-	return *f.state.Load()
+	return *f.failure.Load()
 }
 
-func (f *feed) setState(err error) { f.state.Store(&err) }
+func (f *feed) setFailure(err error) { f.failure.Store(&err) }
 
 // run reads and publishes alerts until ctx ends, and then those that are stored and not
 // published yet, for at most graceTimeout or until serving ends.
@@ -120,7 +118,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // follow publishes the alerts until ctx ends. The end of abort cancels its requests.
-func (f *feed) follow(ctx, abort context.Context, c *bus.Session, live <-chan *nats.Msg) error {
+func (f *feed) follow(ctx, abort context.Context, s *bus.Session, live <-chan *nats.Msg) error {
 	check := time.NewTicker(checkEvery)
 	defer check.Stop()
 	f.sequencer.SuspectRecreation()
@@ -129,20 +127,20 @@ func (f *feed) follow(ctx, abort context.Context, c *bus.Session, live <-chan *n
 		select {
 		case <-ctx.Done():
 			// The last alerts may not have arrived yet.
-			f.check(abort, c)
+			f.check(abort, s)
 			return nil
-		case <-c.Changes():
+		case <-s.Changes():
 			f.sequencer.SuspectRecreation()
-			f.catchUp(abort, c)
+			f.catchUp(abort, s)
 		case m := <-live:
 			f.receive(abort, m, live)
 			if _, wanted := f.sequencer.NextRead(); wanted {
-				f.catchUp(abort, c)
+				f.catchUp(abort, s)
 			}
 		case <-check.C:
-			f.check(abort, c)
+			f.check(abort, s)
 		case <-f.retry.C:
-			f.catchUp(abort, c)
+			f.catchUp(abort, s)
 		}
 	}
 }
@@ -230,22 +228,22 @@ func (f *feed) events(ctx context.Context, msgs []bus.Message) []*fanout.Event {
 
 // catchUp reads and publishes what is missing. If the bus does not have it yet, retry fires
 // later.
-func (f *feed) catchUp(ctx context.Context, c *bus.Session) {
-	wait, err := f.read(ctx, c)
+func (f *feed) catchUp(ctx context.Context, s *bus.Session) {
+	wait, err := f.read(ctx, s)
 	if err != nil {
 		f.log.Debug("could not read the alerts", "error", err)
 		wait = failedRetry
 	}
-	f.setState(err)
+	f.setFailure(err)
 	if wait > 0 {
 		f.retry.Reset(wait)
 	}
 }
 
 // read reads and publishes what is missing. It returns the pause before the next read, or 0.
-func (f *feed) read(ctx context.Context, c *bus.Session) (wait time.Duration, err error) {
+func (f *feed) read(ctx context.Context, s *bus.Session) (wait time.Duration, err error) {
 	if !f.loaded {
-		if err := f.load(ctx, c); err != nil {
+		if err := f.load(ctx, s); err != nil {
 			return 0, err
 		}
 	}
@@ -255,7 +253,7 @@ func (f *feed) read(ctx context.Context, c *bus.Session) (wait time.Duration, er
 			f.stuckSince = time.Time{}
 			return 0, nil
 		}
-		msgs, err := readFrom(ctx, c, from, readBatch)
+		msgs, err := readFrom(ctx, s, from, readBatch)
 		if err != nil {
 			return 0, err
 		}
@@ -263,7 +261,7 @@ func (f *feed) read(ctx context.Context, c *bus.Session) (wait time.Duration, er
 		first, outcome := f.sequencer.AddRead(stamps(msgs), hasMore(msgs))
 		f.countMissed(missed)
 		if outcome == sequencer.Empty {
-			newest, found, err := f.newest(ctx, c)
+			newest, found, err := f.newest(ctx, s)
 			if err != nil {
 				return 0, err
 			}
@@ -313,8 +311,8 @@ func (f *feed) countMissed(before uint64) {
 }
 
 // load reads the newest alerts.
-func (f *feed) load(ctx context.Context, c *bus.Session) error {
-	newest, found, err := f.newest(ctx, c)
+func (f *feed) load(ctx context.Context, s *bus.Session) error {
+	newest, found, err := f.newest(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -322,7 +320,7 @@ func (f *feed) load(ctx context.Context, c *bus.Session) error {
 	var msgs []bus.Message
 	if found {
 		from = newest.Seq - min(newest.Seq, loadLimit) + 1
-		if msgs, err = readFrom(ctx, c, from, loadLimit); err != nil {
+		if msgs, err = readFrom(ctx, s, from, loadLimit); err != nil {
 			return err
 		}
 	}
@@ -335,32 +333,32 @@ func (f *feed) load(ctx context.Context, c *bus.Session) error {
 }
 
 // check compares the end of the stream with what was published.
-func (f *feed) check(ctx context.Context, c *bus.Session) {
-	if !c.Connected() || !f.loaded {
+func (f *feed) check(ctx context.Context, s *bus.Session) {
+	if !s.Connected() || !f.loaded {
 		return // the next change of the connection reads the stream
 	}
-	newest, found, err := f.newest(ctx, c)
+	newest, found, err := f.newest(ctx, s)
 	if err != nil {
 		f.log.Debug("could not read the newest alert", "error", err)
-		f.setState(err)
+		f.setFailure(err)
 		return
 	}
-	f.setState(nil)
+	f.setFailure(nil)
 	f.sequencer.CheckEnd(newest, found)
 	if _, wanted := f.sequencer.NextRead(); wanted {
-		f.catchUp(ctx, c)
+		f.catchUp(ctx, s)
 	}
 }
 
-func (f *feed) newest(ctx context.Context, c *bus.Session) (sequencer.Stamp, bool, error) {
+func (f *feed) newest(ctx context.Context, s *bus.Session) (sequencer.Stamp, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	m, found, err := c.Newest(ctx, bus.StreamAlerts, bus.AllAlerts)
+	m, found, err := s.Newest(ctx, bus.StreamAlerts, bus.AllAlerts)
 	return stamp(m), found, err
 }
 
-func readFrom(ctx context.Context, c *bus.Session, from uint64, limit int) ([]bus.Message, error) {
+func readFrom(ctx context.Context, s *bus.Session, from uint64, limit int) ([]bus.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return c.Read(ctx, bus.StreamAlerts, from, limit)
+	return s.Read(ctx, bus.StreamAlerts, from, limit)
 }

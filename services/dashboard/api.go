@@ -30,8 +30,8 @@ const (
 
 func (h *handler) health(r *http.Request) (any, error) {
 	return h.countAction("health", func() (any, error) {
-		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
-			all, err := h.actions.collectHealth(ctx, c)
+		return h.actions.withSession(r.Context(), func(ctx context.Context, s *bus.Session) (any, error) {
+			all, err := h.actions.collectHealth(ctx, s)
 			if err != nil {
 				return nil, err
 			}
@@ -72,8 +72,8 @@ func (h *handler) events(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
-			data, err := bus.Ask(ctx, c, query.SubjectEvents, request)
+		return h.actions.withSession(r.Context(), func(ctx context.Context, s *bus.Session) (any, error) {
+			data, err := bus.Ask(ctx, s, query.SubjectEvents, request)
 			if err != nil {
 				return nil, detectorError(err)
 			}
@@ -164,8 +164,8 @@ type silencesReply struct {
 
 func (h *handler) silences(r *http.Request) (any, error) {
 	return h.countAction("silences", func() (any, error) {
-		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
-			set, err := h.actions.silences(c).List(ctx)
+		return h.actions.withSession(r.Context(), func(ctx context.Context, s *bus.Session) (any, error) {
+			set, err := h.actions.silences(s).List(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -221,8 +221,8 @@ func (h *handler) silence(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
-			added, _, err := h.actions.silences(c).Silence(ctx, matcher, duration, b.Reason, createdBy)
+		return h.actions.withSession(r.Context(), func(ctx context.Context, s *bus.Session) (any, error) {
+			added, _, err := h.actions.silences(s).Silence(ctx, matcher, duration, b.Reason, createdBy)
 			switch {
 			case errors.Is(err, silence.ErrFull):
 				return nil, httpserve.Refuse(http.StatusConflict, fmt.Sprintf("there are %d silences already, which is the limit: end one", silence.MaxSilences))
@@ -241,8 +241,8 @@ func (h *handler) silence(r *http.Request) (any, error) {
 
 func (h *handler) unsilence(r *http.Request) (any, error) {
 	return h.countAction("unsilence", func() (any, error) {
-		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
-			_, err := h.actions.silences(c).Unsilence(ctx, r.PathValue("id"))
+		return h.actions.withSession(r.Context(), func(ctx context.Context, s *bus.Session) (any, error) {
+			_, err := h.actions.silences(s).Unsilence(ctx, r.PathValue("id"))
 			return endReply(err, "no active silence has that id: GET "+pathSilences+" lists them")
 		})
 	})
@@ -259,8 +259,8 @@ func (h *handler) ack(r *http.Request) (any, error) {
 		if b.AlertID == "" || len(b.AlertID) > maxText {
 			return nil, httpserve.Refuse(http.StatusBadRequest, "alert_id must be the id of an alert")
 		}
-		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
-			store := h.actions.silences(c)
+		return h.actions.withSession(r.Context(), func(ctx context.Context, s *bus.Session) (any, error) {
+			store := h.actions.silences(s)
 			a, err := store.Alert(ctx, b.AlertID)
 			switch {
 			case errors.Is(err, silence.ErrNoAlert):
@@ -284,8 +284,8 @@ func (h *handler) ack(r *http.Request) (any, error) {
 
 func (h *handler) unack(r *http.Request) (any, error) {
 	return h.countAction("unack", func() (any, error) {
-		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
-			_, err := h.actions.silences(c).Unack(ctx, r.PathValue("id"))
+		return h.actions.withSession(r.Context(), func(ctx context.Context, s *bus.Session) (any, error) {
+			_, err := h.actions.silences(s).Unack(ctx, r.PathValue("id"))
 			return endReply(err, "no active acknowledgement is of that alert: GET "+pathSilences+" lists them")
 		})
 	})

@@ -57,7 +57,7 @@ func newHandler(serving context.Context, cfg Config) (*handler, error) {
 	h.browser.checkPermissions = h.checkPermissions
 	h.feed = newFeed(cfg.Bus, h.hub, mask, h.metrics, cfg.Logger)
 	h.history = newHistory(h.feed)
-	h.actions = newActions(cfg, mask, h.state)
+	h.actions = newActions(cfg, mask, h.ownHealth)
 	h.metrics.GaugeFunc("readers", "Readers of /events/stream right now.", func() float64 { return float64(len(h.readers)) })
 	h.Front = httpserve.New(httpserve.Config{
 		Name: "the dashboard", Routes: h.routes(), Policy: h.policy, Access: h.access, Header: h.protect, Explain: explain,
@@ -94,8 +94,8 @@ func (h *handler) ready(*http.Request) error {
 	return nil
 }
 
-// state returns the health that the dashboard reports on the bus.
-func (h *handler) state() query.Health {
+// ownHealth returns the health that the dashboard reports on the bus.
+func (h *handler) ownHealth() query.Health {
 	health := query.Health{OK: true, Dashboard: &query.DashboardHealth{Readers: len(h.readers), Dropped: h.dropped.Load()}}
 	if err := h.feed.ready(); err != nil {
 		health.OK, health.Reason = false, err.Error()

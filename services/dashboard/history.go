@@ -46,21 +46,21 @@ func (h *history) acquire(ctx context.Context) (release func(), err error) {
 
 // session returns the bus session, or why there is none.
 func (h *history) session() (*bus.Session, error) {
-	c := h.feed.link.Session()
-	if c == nil {
+	s := h.feed.link.Session()
+	if s == nil {
 		return nil, bus.ErrUnreachable
 	}
-	return c, nil
+	return s, nil
 }
 
 // readForwards reads one batch of alerts from a sequence up to an end, oldest first. It returns
 // the next sequence to read, which is after the end when all are read.
 func (h *history) readForwards(ctx context.Context, seq, end uint64) (events []*fanout.Event, next uint64, err error) {
-	c, err := h.session()
+	s, err := h.session()
 	if err != nil {
 		return nil, seq, err
 	}
-	msgs, err := readFrom(ctx, c, seq, int(min(readBatch, end-seq+1)))
+	msgs, err := readFrom(ctx, s, seq, int(min(readBatch, end-seq+1)))
 	if err != nil {
 		return nil, seq, err
 	}
@@ -83,7 +83,7 @@ func (h *history) readBackwards(ctx context.Context, before, first uint64, filte
 	if before <= 1 {
 		return nil, nil
 	}
-	c, err := h.session()
+	s, err := h.session()
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (h *history) readBackwards(ctx context.Context, before, first uint64, filte
 		Stream: bus.StreamAlerts, First: max(first, before-min(before-1, uint64(scan))), Last: before - 1,
 		Backwards: true, Batch: readBatch, Timeout: readTimeout,
 	}
-	err = c.Range(ctx, r, func(m bus.Message) error {
+	err = s.Range(ctx, r, func(m bus.Message) error {
 		found = append(found, filter.Select(h.feed.events(ctx, []bus.Message{m}))...)
 		if len(found) >= limit {
 			return bus.ErrStop
@@ -104,15 +104,15 @@ func (h *history) readBackwards(ctx context.Context, before, first uint64, filte
 
 // streamBounds returns the first and the last sequence of the stream, 0 if it is empty.
 func (h *history) streamBounds(ctx context.Context) (first, last uint64, err error) {
-	c, err := h.session()
+	s, err := h.session()
 	if err != nil {
 		return 0, 0, err
 	}
-	newest, found, err := h.feed.newest(ctx, c)
+	newest, found, err := h.feed.newest(ctx, s)
 	if err != nil || !found {
 		return 0, 0, err
 	}
-	oldest, err := readFrom(ctx, c, 1, 1)
+	oldest, err := readFrom(ctx, s, 1, 1)
 	if err != nil || len(oldest) == 0 {
 		return 0, 0, err
 	}

@@ -24,10 +24,10 @@ func (h *handler) notices(r *http.Request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		return h.actions.withSession(r.Context(), func(ctx context.Context, c *bus.Session) (any, error) {
+		return h.actions.withSession(r.Context(), func(ctx context.Context, s *bus.Session) (any, error) {
 			list := []map[string]any{}
 			cfg := bus.FollowConfig{Stream: bus.StreamNotices, Newest: limit, Logger: h.log}
-			err := c.ReadToEnd(ctx, cfg, func(m bus.Message) error {
+			err := s.ReadToEnd(ctx, cfg, func(m bus.Message) error {
 				if n := h.actions.decodeNotice(m); n != nil {
 					list = append(list, n)
 				}

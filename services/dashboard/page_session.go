@@ -52,10 +52,10 @@ func (h *handler) checkPermissions(ctx context.Context) error {
 	if err := h.feed.ready(); err != nil {
 		return err
 	}
-	c := h.feed.link.Session()
+	s := h.feed.link.Session()
 	ctx, cancel := context.WithTimeout(ctx, permissionsTimeout)
 	defer cancel()
-	switch err := c.Check(ctx, bus.StreamAlerts); {
+	switch err := s.Check(ctx, bus.StreamAlerts); {
 	case errors.Is(err, bus.ErrDenied), errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return nil // it may not, or has no JetStream of its own
 	case err == nil:

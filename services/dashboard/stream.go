@@ -72,13 +72,13 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.serving, cancel)()
-	s := sender{handler: h, mayRead: func() bool { return h.access.CheckRead(r) == nil }, query: q, request: r.Context(), out: http.NewResponseController(w), w: w, joined: time.Now()}
+	s := sender{handler: h, mayRead: func() bool { return h.access.CheckRead(r) == nil }, query: q, request: r.Context(), controller: http.NewResponseController(w), w: w, joined: time.Now()}
 	// The request is read, and the answer may take days.
-	if err := s.out.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := s.controller.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
 	}
 	// A write to a slow reader must not delay the shutdown for long.
-	defer context.AfterFunc(ctx, func() { _ = s.out.SetWriteDeadline(time.Now().Add(graceTimeout)) })()
+	defer context.AfterFunc(ctx, func() { _ = s.controller.SetWriteDeadline(time.Now().Add(graceTimeout)) })()
 	if err := s.run(ctx); err != nil && ctx.Err() == nil {
 		h.log.Debug("a reader of the alerts has left", "error", err)
 	}
@@ -92,11 +92,11 @@ type sender struct {
 	mayRead func() bool
 	query   streamQuery
 	// request ends when the reader has gone.
-	request context.Context
-	out     *http.ResponseController
-	w       http.ResponseWriter
-	joined  time.Time
-	buf     []byte
+	request    context.Context
+	controller *http.ResponseController
+	w          http.ResponseWriter
+	joined     time.Time
+	buf        []byte
 	// alerts is the number of alerts in buf.
 	alerts int
 }
@@ -309,20 +309,20 @@ func (s *sender) flush(ctx context.Context) error {
 }
 
 // write writes and flushes bytes.
-func (s *sender) write(ctx context.Context, piece []byte) error {
-	if err := s.out.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+func (s *sender) write(ctx context.Context, data []byte) error {
+	if err := s.controller.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("%w: %w", errReaderGone, err)
 	}
 	if s.serving.Err() != nil { // the shutdown may have set its deadline before
-		_ = s.out.SetWriteDeadline(time.Now().Add(graceTimeout)) // the same connection as above
+		_ = s.controller.SetWriteDeadline(time.Now().Add(graceTimeout)) // the same connection as above
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if _, err := s.w.Write(piece); err != nil {
+	if _, err := s.w.Write(data); err != nil {
 		return fmt.Errorf("%w: %w", errReaderGone, err)
 	}
-	if err := s.out.Flush(); err != nil {
+	if err := s.controller.Flush(); err != nil {
 		return fmt.Errorf("%w: %w", errReaderGone, err)
 	}
 	return nil

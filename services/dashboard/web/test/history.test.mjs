@@ -44,7 +44,7 @@ class Stream {
 function settle(history, stream) {
   let requests = 0;
   for (let request = history.next(); request !== undefined; request = history.next()) {
-    history.page(request, stream.answer(request));
+    history.addPage(request, stream.answer(request));
     if (++requests > 100) throw new Error('more than 100 requests');
   }
   return requests;
@@ -58,7 +58,7 @@ test('History: reads the newest alerts first, then the earlier ones', () => {
   const h = new History();
   const first = h.next();
   assert.deepEqual(first, { limit: FIRST_PAGE, known: 0 });
-  h.page(first, s.answer(first));
+  h.addPage(first, s.answer(first));
   assert.equal(h.store.size, FIRST_PAGE);
   assert.equal(h.next().limit, PAGE);
   settle(h, s);
@@ -71,7 +71,7 @@ test('History: keeps a limited number of alerts and requests no more', () => {
   const h = new History(1500);
   settle(h, s);
   assert.equal(h.store.size, 1500);
-  for (let i = 0; i < 700; i++) h.live(s.publish());
+  for (let i = 0; i < 700; i++) h.addLive(s.publish());
   assert.equal(h.next(), undefined);
   assert.deepEqual(ids(h), all(s).slice(-1500));
 });
@@ -80,7 +80,7 @@ test('History: an empty stream, then the first alert', () => {
   const s = new Stream('a');
   const h = new History();
   assert.equal(settle(h, s), 1);
-  assert.equal(h.live(s.publish()).length, 1);
+  assert.equal(h.addLive(s.publish()).length, 1);
   assert.equal(h.next(), undefined);
 });
 
@@ -89,7 +89,7 @@ test('History: alerts that were missed are read, each once', () => {
   const h = new History();
   settle(h, s);
   s.publishSome(3000); // none arrives live
-  h.live(s.publish());
+  h.addLive(s.publish());
   assert.equal(h.loading, true);
   settle(h, s);
   assert.deepEqual(ids(h), all(s));
@@ -114,7 +114,7 @@ test('History: the stream drops its oldest alerts', () => {
   assert.deepEqual(ids(h), all(s));
   s.publishSome(50);
   s.drop(1000);
-  h.live(s.publish());
+  h.addLive(s.publish());
   assert.ok(settle(h, s) < 5);
 });
 
@@ -140,12 +140,12 @@ for (const [name, before, after, live] of [
     const h = new History();
     settle(h, old);
     const s = new Stream('new').publishSome(after - live);
-    for (let i = 0; i < live; i++) h.live(s.publish());
+    for (let i = 0; i < live; i++) h.addLive(s.publish());
     h.resync();
     settle(h, s);
     assert.deepEqual(ids(h), all(s));
     assert.equal(h.recreations, 1);
-    h.live(s.publish());
+    h.addLive(s.publish());
     settle(h, s);
     assert.deepEqual(ids(h), all(s));
   });
@@ -158,8 +158,8 @@ test('History: live alerts of a recreated stream arrive before its first answer'
   h.resync();
   const request = h.next();
   const answer = s.answer(request);
-  h.live(s.publish());
-  h.page(request, answer);
+  h.addLive(s.publish());
+  h.addPage(request, answer);
   settle(h, s);
   assert.deepEqual(ids(h), all(s));
 });
@@ -169,9 +169,9 @@ test('History: a replica that lags is not a recreated stream', () => {
   const h = new History();
   settle(h, s);
   const lagging = s.answer({ limit: PAGE });
-  for (let i = 0; i < 3; i++) h.live(s.publish());
+  for (let i = 0; i < 3; i++) h.addLive(s.publish());
   h.resync();
-  h.page(h.next(), lagging);
+  h.addPage(h.next(), lagging);
   settle(h, s);
   assert.equal(h.recreations, 0);
   assert.deepEqual(ids(h), all(s));
@@ -188,13 +188,13 @@ test('History: has all alerts of the stream after any sequence of losses and res
       if (dice < 0.45) {
         for (let i = Math.floor(next() * 30); i > 0; i--) {
           const a = s.publish();
-          if (dice < 0.3) h.live(a); // else it is lost
+          if (dice < 0.3) h.addLive(a); // else it is lost
         }
       } else if (dice < 0.6) {
         const request = h.next();
         pending = request && [request, s.answer(request)];
       } else if (dice < 0.85) {
-        if (pending !== undefined) h.page(...pending); // late
+        if (pending !== undefined) h.addPage(...pending); // late
         pending = undefined;
       } else if (dice < 0.95) s.drop(Math.floor(next() * 20));
       else if (dice < 0.97) {

@@ -45,7 +45,7 @@ export class History {
   }
 
   /** Adds a live alert. Returns the alerts that are new. */
-  live(alert: Alert): Alert[] {
+  addLive(alert: Alert): Alert[] {
     if (this.known.has(alert.seq) && this.store.getBySeq(alert.seq)?.id !== alert.id) {
       // The sequence has another alert, or was empty: read it again.
       if (alert.seq >= this.lowestKept()) this.newestDue = true;
@@ -77,7 +77,7 @@ export class History {
   }
 
   /** Adds the answer to a request. Returns the alerts that are new. */
-  page(request: Request, page: Page): Alert[] {
+  addPage(request: Request, page: Page): Alert[] {
     const recreated = this.isRecreated(request, page);
     if (recreated) this.restart();
     this.answered = true;

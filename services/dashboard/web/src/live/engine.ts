@@ -102,7 +102,7 @@ export class Engine {
   private receive(seq: number, value: unknown): void {
     const alert = readAlert(seq, value);
     if (alert === undefined) return;
-    const fresh = this.history.live(alert);
+    const fresh = this.history.addLive(alert);
     if (fresh.length > 0) this.listener.alerts(fresh);
     this.read();
   }
@@ -117,7 +117,7 @@ export class Engine {
     readAlerts(this.api, request).then(
       (page) => {
         const newest = this.history.last;
-        const added = this.history.page(request, page);
+        const added = this.history.addPage(request, page);
         this.failures = 0;
         const recreated = this.history.recreations !== this.recreations;
         this.recreations = this.history.recreations;

@@ -47,9 +47,10 @@ export const filter = signal<Filter>(EVERYTHING);
 /** The id of the alert whose drawer is open, or empty. */
 export const opened = signal('');
 export const session = signal<Session | undefined>(undefined);
+/** The source of live alerts, and since when there is none, in ms. */
 export const connection = signal<{ transport: Transport; since: number }>({ transport: 'none', since: 0 });
 /** Counts the changes of the store, so that views which read it are redrawn. */
-export const version = signal(0);
+export const storeVersion = signal(0);
 /** Whether the newest alerts were read at least once. */
 export const ready = signal(false);
 /** The announcement for screen readers. */
@@ -94,7 +95,7 @@ const engine = new Engine(api, {
       () => {
         redraw = 0;
         batch(() => {
-          version.value++;
+          storeVersion.value++;
           if (!ready.value) ready.value = true;
         });
       },
@@ -126,7 +127,7 @@ const engine = new Engine(api, {
 
 /** The alerts of the page. A view that reads them is redrawn when they change. */
 export function store(): Store {
-  version.value;
+  storeVersion.value;
   return engine.history.store;
 }
 
@@ -152,7 +153,7 @@ export const waiting = computed(() => {
 });
 export const counts = computed(() => tally(store()));
 export const loading = computed(() => {
-  version.value;
+  storeVersion.value;
   return engine.history.loading;
 });
 export const ci = computed(() => refs(store()));

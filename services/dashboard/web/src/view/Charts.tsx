@@ -3,7 +3,7 @@ import type uPlot from 'uplot';
 
 import { full } from '../core/time.ts';
 import { type Curve, curves, measured, type Page } from '../core/vitals.ts';
-import { opened, store, version, vitals } from '../state/app.ts';
+import { opened, store, storeVersion, vitals } from '../state/app.ts';
 import { Empty, Name, Problem, Scroll, SeverityName } from './bits.tsx';
 import { Chart, type Colours } from './Chart.tsx';
 import { formatHours, RateChart } from './RateChart.tsx';
@@ -25,7 +25,7 @@ function Vitals() {
   useEffect(() => vitals.watch(), []);
   const pages = value?.pages ?? [];
   const page = pages.find((p) => pageKey(p) === chosen) ?? pages[0];
-  const changed = version.value;
+  const changed = storeVersion.value;
   const shown = useMemo(() => (page === undefined ? [] : curves(page, store().all)), [page, changed]);
   return (
     <section aria-labelledby="vitals-title" class="panel">
@@ -47,7 +47,7 @@ function Vitals() {
       <Problem what="Web vitals" why={error || (value?.incomplete ?? '')} />
       {page === undefined && error === '' && (
         <Empty title={value === undefined ? 'Loading web vitals…' : 'No page loads yet'}>
-          {value !== undefined && <p>Pages with the script tocsin.js send them, as do events of kind vitals.</p>}
+          {value !== undefined && <p>Pages send them with the script tocsin.js. Other programs post events of the kind vitals.</p>}
         </Empty>
       )}
       <div class="vitals">

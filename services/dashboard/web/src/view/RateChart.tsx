@@ -5,7 +5,7 @@ import type uPlot from 'uplot';
 import { matcher } from '../core/filter.ts';
 import { rate, type Span, SPANS } from '../core/rate.ts';
 import { full } from '../core/time.ts';
-import { filter, now, store, version } from '../state/app.ts';
+import { filter, now, store, storeVersion } from '../state/app.ts';
 import { set, settings } from '../state/settings.ts';
 import { Shape } from './bits.tsx';
 import { Chart, type Colours } from './Chart.tsx';
@@ -17,7 +17,7 @@ export function RateChart({ height, axes = false }: { height: number; axes?: boo
   // Redrawn when a bucket ends, or when the alerts change.
   const bucket = Math.floor(now.value / span.step);
   const wanted = filter.value;
-  const changed = version.value;
+  const changed = storeVersion.value;
   const counted = useMemo(() => {
     const alerts = store();
     const matches = matcher(wanted);
