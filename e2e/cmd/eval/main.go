@@ -1,6 +1,6 @@
-// Command eval measures the detection rules: it makes streams whose truth is known, applies
-// them to the detector, and writes what was found, what was missed and what was false. The
-// same flags give the same bytes.
+// Command eval measures the detection rules: it generates streams with known incidents,
+// applies them to the detector, and reports what was found, missed and false. The same flags
+// give the same bytes.
 package main
 
 import (
@@ -45,39 +45,39 @@ type settings struct {
 	size            workload.Size
 }
 
-// families are the names of the seeds.
+// families has the families of seeds by name.
 var families = map[string]workload.Seeds{"tuning": workload.Tuning, "frozen": workload.Frozen}
 
 func parse(args []string, stderr io.Writer) (settings, error) {
 	s := settings{size: workload.Full}
 	flags := flag.NewFlagSet("eval", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&s.seeds, "seeds", "tuning", "tuning, or frozen for figures to tell")
-	flags.StringVar(&s.only, "only", "", "only the workloads whose name holds this, as 'bursts 0.5/s'")
-	flags.StringVar(&s.out, "out", "", "the folder to write RESULTS.md and results.svg to; without one a table is printed")
-	flags.StringVar(&s.nabDir, "nab", "", "a folder with the NAB corpus (github.com/numenta/NAB)")
-	flags.StringVar(&s.tcpdDir, "tcpd", "", "a folder with the change point dataset (github.com/alan-turing-institute/TCPD)")
-	flags.IntVar(&s.size.Hours, "hours", s.size.Hours, "simulated hours of each workload of errors, at least")
-	flags.IntVar(&s.size.Pages, "pages", s.size.Pages, "pages of each workload of page loads")
-	flags.IntVar(&s.size.Chatter, "chatter", s.size.Chatter, "runs of 2 h of each workload of lines")
+	flags.StringVar(&s.seeds, "seeds", "tuning", "family of seeds: tuning, or frozen for published figures")
+	flags.StringVar(&s.only, "only", "", "only workloads with this in their name, for example 'bursts 0.5/s'")
+	flags.StringVar(&s.out, "out", "", "folder for RESULTS.md and results.svg; without it a table is printed")
+	flags.StringVar(&s.nabDir, "nab", "", "folder with the NAB corpus (github.com/numenta/NAB)")
+	flags.StringVar(&s.tcpdDir, "tcpd", "", "folder with the change point dataset (github.com/alan-turing-institute/TCPD)")
+	flags.IntVar(&s.size.Hours, "hours", s.size.Hours, "minimum of simulated hours of each workload of errors")
+	flags.IntVar(&s.size.Pages, "pages", s.size.Pages, "number of pages of each workload of page loads")
+	flags.IntVar(&s.size.Chatter, "chatter", s.size.Chatter, "number of runs, of 2 h each, of each workload of lines")
 	if err := flags.Parse(args); err != nil {
 		return s, usage{err}
 	}
 	if _, ok := families[s.seeds]; !ok {
-		return s, usage{fmt.Errorf("-seeds: %q is none of tuning, frozen", s.seeds)}
+		return s, usage{fmt.Errorf("-seeds: %q is not one of tuning, frozen", s.seeds)}
 	}
 	if flags.NArg() > 0 {
-		return s, usage{fmt.Errorf("%q is no flag", flags.Arg(0))}
+		return s, usage{fmt.Errorf("unexpected argument %q", flags.Arg(0))}
 	}
-	// Runs of errors last a twentieth of the hours; in less than an hour of each there
-	// is hardly an episode.
+	// A run of errors lasts a twentieth of the hours. A run of less than an hour has hardly
+	// an episode.
 	if s.size.Hours < 20 || s.size.Pages < 1 || s.size.Chatter < 1 {
 		return s, usage{errors.New("-hours must be at least 20, -pages and -chatter 1")}
 	}
 	return s, nil
 }
 
-// command returns the command that makes the same results. It names no folder.
+// command returns a command that gives the same results. It names no folder.
 func (s *settings) command() string {
 	flags := ""
 	if s.seeds == "tuning" {
@@ -110,9 +110,9 @@ func eval(args []string, out, progress io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if s.out != "" { // measuring takes a while
+	if s.out != "" { // checked first, because measuring takes minutes
 		if dir, err := os.Stat(s.out); err != nil || !dir.IsDir() {
-			return fmt.Errorf("-out: %s is no folder: make it first", s.out)
+			return fmt.Errorf("-out: %s is no folder; create it first", s.out)
 		}
 	}
 	results, err := s.measure(progress)
@@ -135,6 +135,7 @@ func eval(args []string, out, progress io.Writer) error {
 	return nil
 }
 
+// measure evaluates the selected workloads and corpora.
 func (s *settings) measure(progress io.Writer) (*report.Results, error) {
 	seeds := families[s.seeds]
 	events, begin := 0, time.Now()
@@ -151,9 +152,9 @@ func (s *settings) measure(progress io.Writer) (*report.Results, error) {
 		results.Cells = append(results.Cells, cells...)
 		fmt.Fprintf(progress, "%-40s %5.1f s\n", w.Name(), time.Since(began).Seconds())
 	}
-	// The duration is no result: it differs each time.
+	// Durations differ each time, so they are no results.
 	took := time.Since(begin).Seconds()
-	fmt.Fprintf(progress, "%d events in %.1f s: %.1f million a second, with making and scoring the streams\n", events, took, float64(events)/1e6/took)
+	fmt.Fprintf(progress, "%d events in %.1f s: %.1f million a second, generating and scoring included\n", events, took, float64(events)/1e6/took)
 	if slices.ContainsFunc(results.Cells, func(c run.Cell) bool { return c.Workload.Generator == "bursts" }) {
 		results.Bounds = run.Bounds(seeds)
 	}
@@ -172,7 +173,7 @@ func (s *settings) measure(progress io.Writer) (*report.Results, error) {
 		results.TCPD, results.Missing = run.TCPD(dataset), len(missing)
 	}
 	if results.Empty() {
-		return nil, usage{fmt.Errorf("-only: no workload is called like %q", s.only)}
+		return nil, usage{fmt.Errorf("-only: no workload has %q in its name", s.only)}
 	}
 	return results, nil
 }

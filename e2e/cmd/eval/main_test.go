@@ -12,8 +12,8 @@ import (
 
 const small = "-seeds frozen -hours 20 -pages 5 -chatter 1"
 
-// TestSameBytes: the same flags write the same, also over what is there, and
-// nothing of when and where.
+// TestSameBytes checks that the same flags write the same files, also over existing ones, and
+// that these do not name the folder.
 func TestSameBytes(t *testing.T) {
 	dir := t.TempDir()
 	write := func() (files [2][]byte) {
@@ -33,16 +33,16 @@ func TestSameBytes(t *testing.T) {
 	first, again := write(), write()
 	for i := range first {
 		if !bytes.Equal(first[i], again[i]) {
-			t.Errorf("the second time\n%s\nafter\n%s", again[i], first[i])
+			t.Errorf("the second time got\n%s\nwant\n%s", again[i], first[i])
 		}
 		if bytes.Contains(first[i], []byte(dir)) {
-			t.Errorf("it names the folder:\n%s", first[i])
+			t.Errorf("got the folder in the file, want it without:\n%s", first[i])
 		}
 	}
 	text := string(first[0])
 	for _, want := range []string{"go run ./e2e/cmd/eval -only 's 0.1' -hours 20 -pages 5 -chatter 1 -seeds frozen", "| bursts 0.1/s | rate-tail |"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
+			t.Errorf("got\n%s\nwant %q in it", text, want)
 		}
 	}
 }
@@ -53,7 +53,7 @@ func TestPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), "confirmed") || !strings.Contains(progress.String(), "unchanged cv 0.25") {
-		t.Errorf("%s\n%s", out.String(), progress.String())
+		t.Errorf("got output\n%s\nand progress\n%s\nwant \"confirmed\" in the output and \"unchanged cv 0.25\" in the progress", out.String(), progress.String())
 	}
 }
 
@@ -70,7 +70,7 @@ func TestCorpora(t *testing.T) {
 		"errors      ratio3x    1",
 	} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("no %q in\n%s", want, out.String())
+			t.Errorf("got\n%s\nwant %q in it", out.String(), want)
 		}
 	}
 }
@@ -86,16 +86,16 @@ func TestRefuses(t *testing.T) {
 	} {
 		err := eval(strings.Fields(args), io.Discard, io.Discard)
 		if !errors.As(err, new(usage)) || !strings.Contains(err.Error(), say) {
-			t.Errorf("%s: %v", args, err)
+			t.Errorf("%s: error = %v, want an error in the arguments with %q", args, err, say)
 		}
 	}
 	var progress bytes.Buffer
 	if err := eval([]string{"-out", "testdata/nowhere"}, io.Discard, &progress); err == nil || progress.Len() > 0 {
-		t.Errorf("nothing is to be written to, and it measures: %v, %s", err, progress.String())
+		t.Errorf("without the folder of -out: error = %v, progress %q; want an error before anything is measured", err, progress.String())
 	}
 	for _, args := range []string{"-nab testdata", "-tcpd testdata/nab"} {
 		if err := eval(append(strings.Fields(small), append(strings.Fields(args), "-only", "steady 0.02")...), io.Discard, io.Discard); err == nil {
-			t.Errorf("%s was taken", args)
+			t.Errorf("%s: got no error, want one", args)
 		}
 	}
 }

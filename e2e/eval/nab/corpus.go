@@ -3,7 +3,7 @@
 //
 // The corpus is that of github.com/numenta/NAB: data/DIR/FILE.csv with a column of
 // timestamps and one of values, and labels/combined_windows.json, with the windows of each
-// file in which there is something to find. The rules are those of Lavin and Ahmad,
+// file that contain an anomaly. The rules are those of Lavin and Ahmad,
 // "Evaluating Real-time Anomaly Detection Algorithms - the Numenta Anomaly Benchmark"
 // (2015), as the benchmark's own program computes them since its version 1.1. The package
 // knows no detector.
@@ -33,10 +33,10 @@ type Series struct {
 	Windows []Window
 }
 
-// Window is where there is something to find: rows by their index, both included.
+// Window is a range of rows that contains an anomaly. Both indexes are included.
 type Window struct{ First, Last int }
 
-// Read reads the labelled files of a corpus, by their names.
+// Read reads the labelled files of a corpus, sorted by name.
 func Read(corpus fs.FS) ([]Series, error) {
 	const labels = "labels/combined_windows.json"
 	data, err := fs.ReadFile(corpus, labels)
@@ -82,7 +82,7 @@ func readSeries(corpus fs.FS, name string, windows []span) (Series, error) {
 	return s, nil
 }
 
-// layout is how timestamps are written; a fraction of the second may follow.
+// layout is the format of timestamps. A fraction of the second may follow.
 const layout = "2006-01-02 15:04:05"
 
 type span struct{ from, to time.Time }

@@ -3,13 +3,14 @@ package nab
 import (
 	"bytes"
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
 )
 
-// detections are rows, of so many, at which something was detected.
+// detections returns one value per row, true at some rows.
 func detections(rows int, at ...int) []bool {
 	detected := make([]bool, rows)
 	for _, row := range at {
@@ -18,9 +19,8 @@ func detections(rows int, at ...int) []bool {
 	return detected
 }
 
-// TestScore checks against the formulas of the benchmark, worked out by hand: a
-// window of rows 50 to 59 and one of 80 to 84, of 100 rows, 15 of them on
-// probation.
+// TestScore compares with the formulas of the benchmark, computed by hand: 100 rows, 15 of
+// them on probation, with windows of rows 50 to 59 and 80 to 84.
 func TestScore(t *testing.T) {
 	s := &Series{Values: make([]float64, 100), Windows: []Window{{50, 59}, {80, 84}}}
 	at := func(x float64) float64 { return 2/(1+math.Exp(5*x)) - 1 }
@@ -53,14 +53,14 @@ func TestScore(t *testing.T) {
 	}
 }
 
-// TestScoreOfTheBenchmark is the example of the benchmark's own tests
-// (testScoringAllMetrics): two windows of five rows, one found in its first row,
-// one missed, one false detection three rows behind: -0.9540 with weights of 1.
+// TestScoreOfTheBenchmark has the example of the benchmark's own tests
+// (testScoringAllMetrics): two windows of five rows, one found in its first row, one missed,
+// and one false detection three rows behind, with weights of 1.
 func TestScoreOfTheBenchmark(t *testing.T) {
 	s := &Series{Values: make([]float64, 100), Windows: []Window{{40, 44}, {70, 74}}}
 	got := Profile{Found: 1, FalseOnes: 1, NotFound: 1}.Score(s, detections(100, 40, 41, 47))
 	if math.Abs(got+0.9540) > 5e-5 {
-		t.Errorf("%.4f", got)
+		t.Errorf("Score = %.4f, want -0.9540", got)
 	}
 }
 
@@ -68,22 +68,22 @@ func TestScoreOfOneRow(t *testing.T) {
 	s := &Series{Values: make([]float64, 10), Windows: []Window{{5, 5}}}
 	for detected, want := range map[int]float64{5: 1, 6: -1.11, 4: -1.11} {
 		if got := Profiles()[0].Score(s, detections(10, detected)); math.Abs(got-want) > 1e-9 {
-			t.Errorf("detected in row %d: %v, want %v", detected, got, want)
+			t.Errorf("detected in row %d: Score = %v, want %v", detected, got, want)
 		}
 	}
 }
 
-// TestProbation: 15%, rounded down, of 5,000 rows at most.
+// TestProbation checks 15%, rounded down, of 5,000 rows at most.
 func TestProbation(t *testing.T) {
 	for rows, want := range map[int]int{0: 0, 6: 0, 7: 1, 100: 15, 4032: 604, 5000: 750, 22695: 750} {
 		if got := Probation(rows); got != want {
-			t.Errorf("of %d rows %d, want %d", rows, got, want)
+			t.Errorf("Probation(%d) = %d, want %d", rows, got, want)
 		}
 	}
 }
 
-// TestNormalised: nothing is 0, all in time is 100, and much that is false is
-// below 0. Of 20 rows 3 are on probation.
+// TestNormalised checks that no detections give 0, all in time 100, and many false ones less
+// than 0. Of 20 rows 3 are on probation.
 func TestNormalised(t *testing.T) {
 	corpus := []Series{
 		{Values: make([]float64, 20), Windows: []Window{{10, 13}}},
@@ -125,8 +125,11 @@ func corpus(windows, data string) fstest.MapFS {
 func TestRead(t *testing.T) {
 	got, err := Read(corpus(`{"real/cpu.csv": [["2014-04-01 00:05:00.000000", "2014-04-01 00:10:00.000000"]]}`, rows))
 	want := []Series{{Name: "real/cpu.csv", Values: []float64{20.5, -1, 300}, Windows: []Window{{1, 2}}}}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v", got, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("Read (-want +got):\n%s", diff)
 	}
 }
 
@@ -149,7 +152,7 @@ func TestReadRefuses(t *testing.T) {
 	} {
 		_, err := Read(corpus(tt.windows, tt.data))
 		if err == nil || !strings.Contains(err.Error(), tt.say) {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%s: error = %v, want %q in it", tt.name, err, tt.say)
 		}
 	}
 }
@@ -163,11 +166,11 @@ func FuzzRows(f *testing.F) {
 			return
 		}
 		if len(times) != len(values) {
-			t.Errorf("%d times, %d values", len(times), len(values))
+			t.Errorf("got %d times and %d values, want as many", len(times), len(values))
 		}
 		for _, v := range values {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				t.Errorf("a value of %v", v)
+				t.Errorf("got the value %v, want a number", v)
 			}
 		}
 	})
@@ -183,7 +186,7 @@ func FuzzWindows(f *testing.F) {
 		for name, spans := range windows {
 			for i, s := range spans {
 				if s.to.Before(s.from) || i > 0 && s.from.Before(spans[i-1].from) {
-					t.Errorf("%s: %v", name, spans)
+					t.Errorf("%s: got windows %v, want them sorted, with ends after starts", name, spans)
 				}
 			}
 		}

@@ -1,10 +1,8 @@
 package nab
 
-import (
-	"math"
-)
+import "math"
 
-// Profile has the weights of a detection, a false one and a missed window.
+// Profile has the weights of a detection, of a false detection and of a missed window.
 type Profile struct {
 	Name                       string
 	Found, FalseOnes, NotFound float64
@@ -19,16 +17,14 @@ func Profiles() []Profile {
 	}
 }
 
-// Probation returns how many of so many rows, at the beginning, are not scored: 15%, of
-// 5,000 at most.
+// Probation returns how many of the first rows are not scored: 15%, of 5,000 rows at most.
 func Probation(rows int) int {
 	return int(min(math.Floor(0.15*float64(rows)), 0.15*5000))
 }
 
-// Score is the score of detections on one file: detected has one value per row.
-// Of the detections in a window only the best counts, which is the earliest; each
-// of those outside counts, and less soon after a window. A detection in the first
-// row of a window scores 1, in its last row little more than 0.
+// Score returns the score of detections on one file. detected has one value per row. Only the
+// earliest detection in a window counts: it scores 1 in the first row, and little more than
+// 0 in the last row. Each detection outside counts, but less soon after a window.
 func (p Profile) Score(s *Series, detected []bool) float64 {
 	best := make([]float64, len(s.Windows))
 	for i := range best {
@@ -68,9 +64,9 @@ func (p Profile) Score(s *Series, detected []bool) float64 {
 	return total
 }
 
-// sigmoid is the benchmark's scaled sigmoid of a place relative to a window: -1 is
-// its left edge and 0 its right one. Far behind it, also behind one of a single
-// row, it is -1.
+// sigmoid is the benchmark's scaled sigmoid of a position relative to a window: -1 is its
+// left edge and 0 its right edge. Far behind a window, and behind a window of one row, it
+// is -1.
 func sigmoid(position float64) float64 {
 	if position >= 3 {
 		return -1
@@ -78,9 +74,9 @@ func sigmoid(position float64) float64 {
 	return 2/(1+math.Exp(5*position)) - 1
 }
 
-// Normalised returns the score over a corpus on a scale where 0 is a detector without any
-// finding, and 100 one that finds every window in its first row and nothing else. It is NaN
-// for a corpus without windows.
+// Normalised returns the score over a corpus, on a scale from 0, without any detection, to
+// 100, with one in the first row of every window and no other. It is NaN for a corpus
+// without windows.
 func (p Profile) Normalised(corpus []Series, detected [][]bool) float64 {
 	score, silent, perfect := 0.0, 0.0, 0.0
 	for i := range corpus {

@@ -1,6 +1,6 @@
 // Package score compares the findings of a detector with the truth of a stream.
 //
-// It counts whole episodes and whole findings, like a person who is paged: an episode is
+// It counts whole episodes and whole findings, like an on-call engineer: an episode is
 // found once or missed, and a false finding counts once, however often it repeats while it
 // is open. The package knows no detector, and no generator of streams except for the truth
 // that it declares.

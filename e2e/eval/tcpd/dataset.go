@@ -19,22 +19,22 @@ import (
 	"slices"
 )
 
-// Series is one series with what people saw in it.
+// Series is one series with the change points that people saw in it.
 type Series struct {
 	Name string
 	// Values are the observations of each dimension; NaN is a missing one.
 	Values [][]float64
-	// Annotations are the change points that each person saw, sorted; observations
-	// count from 0.
+	// Annotations are the change points that each person saw, sorted. Observations count
+	// from 0.
 	Annotations [][]int
 }
 
-// Observations is how many there are in each dimension.
+// Observations returns the number of observations in each dimension.
 func (s *Series) Observations() int { return len(s.Values[0]) }
 
-// Read reads the annotated series of a dataset, by their names. Missing are those
-// that are not in the folder, as long as they have not been fetched: their
-// licences don't let the dataset hold them.
+// Read reads the annotated series of a dataset, sorted by name. missing are the series
+// that are not in the folder: licences forbid the dataset to contain some, which its user
+// has to fetch.
 func Read(dataset fs.FS) (all []Series, missing []string, err error) {
 	data, err := fs.ReadFile(dataset, "annotations.json")
 	if err != nil {
@@ -82,8 +82,8 @@ func parseAnnotations(data []byte) (map[string][][]int, error) {
 		if len(people) == 0 {
 			return nil, fmt.Errorf("%s: it has no annotators", name)
 		}
-		for _, who := range slices.Sorted(maps.Keys(people)) {
-			points := slices.Clone(people[who])
+		for _, person := range slices.Sorted(maps.Keys(people)) {
+			points := slices.Clone(people[person])
 			slices.Sort(points)
 			if len(points) > 0 && points[0] < 0 {
 				return nil, fmt.Errorf("%s: a change point at %d", name, points[0])

@@ -1,37 +1,36 @@
 package tcpd
 
-import (
-	"slices"
-)
+import "slices"
 
-// Margin is how far a change point may be off and still be one that a person saw.
+// Margin is the maximum distance, in observations, of a found change point from one that a
+// person saw.
 const Margin = 5
 
-// F1 is the harmonic mean of precision, over the change points that anybody saw,
-// and recall, averaged over the people. The beginning counts as a change point of
-// everybody, so that neither is ever of nothing.
+// F1 returns the harmonic mean of precision, over the change points that any person saw, and
+// of recall, averaged over the people. The beginning counts as a change point for every
+// person, so that precision and recall are always defined.
 func F1(s *Series, found []int) float64 {
 	found = points(found)
-	var anybody []int
+	var seen []int
 	recall := 0.0
 	for _, one := range s.Annotations {
 		saw := points(one)
-		anybody = append(anybody, saw...)
+		seen = append(seen, saw...)
 		recall += float64(matched(saw, found)) / float64(len(saw)) / float64(len(s.Annotations))
 	}
-	precision := float64(matched(points(anybody), found)) / float64(len(found))
+	precision := float64(matched(points(seen), found)) / float64(len(found))
 	return 2 * precision * recall / (precision + recall)
 }
 
-// points sorts change points, each once, the beginning among them.
-func points(of []int) []int {
-	all := append([]int{0}, of...)
+// points returns change points and the beginning, sorted, each once.
+func points(found []int) []int {
+	all := append([]int{0}, found...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// matched counts the true change points, from the first on, that have a found one
-// within the margin which is not taken yet: the nearest, of two the earlier.
+// matched counts the true change points that can be paired with a found one within the
+// margin. In order, each takes the nearest that is left, or the earlier of two.
 func matched(truth, found []int) int {
 	left, n := slices.Clone(found), 0
 	for _, t := range truth {
@@ -51,9 +50,9 @@ func matched(truth, found []int) int {
 
 func distance(a, b int) int { return max(a-b, b-a) }
 
-// Covering is how well the segments between the change points found cover those of
-// each person: for each of the person's segments the best Jaccard index, weighted
-// by its length, averaged over the people.
+// Covering returns how well the segments between the found change points cover the segments
+// of each person: the best Jaccard index for each segment of the person, weighted by its
+// length, averaged over the people.
 func Covering(s *Series, found []int) float64 {
 	mine := segments(found, s.Observations())
 	total := 0.0
@@ -69,13 +68,13 @@ func Covering(s *Series, found []int) float64 {
 	return total / float64(s.Observations()) / float64(len(s.Annotations))
 }
 
-// segment is a stretch of observations, the end not included.
+// segment is a range of observations, without the end.
 type segment struct{ begin, end int }
 
-// segments is what change points, each the first observation of what is new, cut n
-// observations into.
-func segments(at []int, n int) []segment {
-	all := points(at)
+// segments returns the segments into which change points cut n observations. A change point
+// is the first observation of a segment.
+func segments(found []int, n int) []segment {
+	all := points(found)
 	var cut []segment
 	for i, begin := range all {
 		if begin >= n {

@@ -2,18 +2,20 @@ package tcpd
 
 import (
 	"math"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func series(n int, annotations ...[]int) *Series {
 	return &Series{Values: [][]float64{make([]float64, n)}, Annotations: annotations}
 }
 
-// TestF1 begins with the examples of the paper's own program (TCPDBench,
-// f_measure); the others are worked out by hand.
+// TestF1 begins with the examples of the paper's own program (TCPDBench, f_measure). The
+// others are computed by hand.
 func TestF1(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -32,10 +34,10 @@ func TestF1(t *testing.T) {
 		{"found twice", [][]int{{20}}, []int{19, 21}, 0.8},
 		// 20 takes 21, which is nearer than 17, and 23 then has none left but 17: too far.
 		{"the nearest is taken", [][]int{{20, 23}}, []int{17, 21}, 2.0 / 3},
-		{"the beginning needs no telling", [][]int{{20}}, []int{0, 20}, 1},
+		{"the beginning among those found", [][]int{{20}}, []int{0, 20}, 1},
 	} {
 		if got := F1(series(100, tt.annotations...), tt.found); math.Abs(got-tt.want) > 1e-12 {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+			t.Errorf("%s: F1 = %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }
@@ -54,12 +56,12 @@ func TestCovering(t *testing.T) {
 		{"the second", 45, [][]int{{}, {10}, {40}}, []int{10}, 0.7954144620811286},
 		{"the third", 45, [][]int{{}, {10}, {40}}, nil, 0.8189300411522634},
 		{"all found", 30, [][]int{{10, 20}}, []int{10, 20}, 1},
-		// Of 10 and 20 observations, one segment of 30: 10/30*10/30 + 20/30*20/30.
+		// One segment of 30 for segments of 10 and 20: 10/30*10/30 + 20/30*20/30.
 		{"nothing found", 30, [][]int{{10}}, nil, 5.0 / 9},
 		{"found in no order, and twice", 30, [][]int{{10, 20}}, []int{20, 10, 20}, 1},
 	} {
 		if got := Covering(series(tt.n, tt.annotations...), tt.found); math.Abs(got-tt.want) > 1e-12 {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+			t.Errorf("%s: Covering = %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }
@@ -73,15 +75,15 @@ func dataset(annotations, data string) fstest.MapFS {
 
 func TestRead(t *testing.T) {
 	got, missing, err := Read(dataset(`{"steps":{"7":[3,1],"10":[]},"apple":{"6":[319]}}`, steps))
-	if err != nil || !reflect.DeepEqual(missing, []string{"apple"}) || len(got) != 1 {
-		t.Fatalf("%+v, %v, %v", got, missing, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	s := got[0]
-	if s.Name != "steps" || s.Observations() != 4 || !reflect.DeepEqual(s.Annotations, [][]int{nil, {1, 3}}) && !reflect.DeepEqual(s.Annotations, [][]int{{}, {1, 3}}) {
-		t.Errorf("%+v", s)
+	if diff := cmp.Diff([]string{"apple"}, missing); diff != "" {
+		t.Errorf("missing series (-want +got):\n%s", diff)
 	}
-	if !math.IsNaN(s.Values[0][2]) || s.Values[0][3] != 4 || !reflect.DeepEqual(s.Values[1], []float64{0.5, -1, 2000, 0}) {
-		t.Errorf("%v", s.Values)
+	want := []Series{{Name: "steps", Values: [][]float64{{1, 2, math.NaN(), 4}, {0.5, -1, 2000, 0}}, Annotations: [][]int{{}, {1, 3}}}}
+	if diff := cmp.Diff(want, got, cmpopts.EquateNaNs(), cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("series (-want +got):\n%s", diff)
 	}
 }
 
@@ -101,7 +103,7 @@ func TestReadRefuses(t *testing.T) {
 	} {
 		_, _, err := Read(dataset(tt.annotations, tt.data))
 		if err == nil || !strings.Contains(err.Error(), tt.say) {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%s: error = %v, want %q in it", tt.name, err, tt.say)
 		}
 	}
 }
@@ -117,7 +119,7 @@ func FuzzAnnotations(f *testing.F) {
 			for _, points := range people {
 				for i, p := range points {
 					if p < 0 || i > 0 && p < points[i-1] {
-						t.Errorf("%s: %v", name, points)
+						t.Errorf("%s: got change points %v, want them sorted and not negative", name, points)
 					}
 				}
 			}
@@ -134,14 +136,14 @@ func FuzzSeries(f *testing.F) {
 		}
 		for _, dimension := range all {
 			if len(dimension) != len(all[0]) || len(dimension) == 0 {
-				t.Errorf("%d and %d observations", len(dimension), len(all[0]))
+				t.Errorf("got dimensions of %d and %d observations, want one length over 0", len(dimension), len(all[0]))
 			}
 		}
 	})
 }
 
-// FuzzScores: whatever was found, both measures lie between 0 and 1, and what
-// somebody saw is covered by itself.
+// FuzzScores checks that both measures lie between 0 and 1, and are 1 if exactly the change
+// points of the person were found.
 func FuzzScores(f *testing.F) {
 	f.Add([]byte{10, 20, 30}, []byte{11, 90})
 	f.Fuzz(func(t *testing.T, annotation, found []byte) {
@@ -153,10 +155,10 @@ func FuzzScores(f *testing.F) {
 		}
 		s := series(256, points(annotation))
 		if f1, c := F1(s, points(found)), Covering(s, points(found)); !(f1 > 0 && f1 <= 1+1e-9) || !(c > 0 && c <= 1+1e-9) {
-			t.Errorf("F1 %v, covering %v", f1, c)
+			t.Errorf("F1 = %v, Covering = %v, want both over 0 and at most 1", f1, c)
 		}
 		if f1, c := F1(s, points(annotation)), Covering(s, points(annotation)); math.Abs(f1-1) > 1e-9 || math.Abs(c-1) > 1e-9 {
-			t.Errorf("of itself: F1 %v, covering %v", f1, c)
+			t.Errorf("of the same change points: F1 = %v, Covering = %v, want 1", f1, c)
 		}
 	})
 }

@@ -9,41 +9,40 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// How many runs there are. The hours are cut into short ones, of which many are
-// needed for intervals; those with a schedule have all of them each, as an app runs
-// for days and learns an hour's period in hours.
+// Numbers of runs. Intervals need many short runs. Each run with a schedule has all the
+// hours: a rule needs hours to learn a period of one hour.
 const (
 	errorRuns   = 20
 	longRuns    = 4
 	diurnalRuns = 5
 )
 
-// BurstErrors is how many errors a burst has, but for those between recurring
-// bursts, which have twice as many.
+// BurstErrors is the number of errors of a burst. Bursts between recurring ones have twice as
+// many.
 const BurstErrors = 30
 
 // BurstRates lists the usual rates at which there are bursts, in errors a second.
 func BurstRates() []float64 { return []float64{0.02, 0.1, 0.5, 1, 2} }
 
 const (
-	// burstLength is within which the errors of a burst come, uniformly.
+	// burstLength is the time in which the errors of a burst occur, uniformly.
 	burstLength = 10 * time.Second
-	// burstInTime is how long after its first moment a burst is reported in time: it is
-	// in windows of 10 s for as long again as it lasts.
+	// burstInTime is the time after its start in which a burst can be found: windows of 10 s
+	// contain errors of it for that long.
 	burstInTime = 2 * burstLength
-	// quiet is before the first episode of a run.
+	// quiet is the time before the first episode of a run.
 	quiet = 20 * time.Minute
-	// apart is the least time between two bursts; on average it is half as long again.
+	// apart is the minimum time between two bursts. The average is 1.5 times that.
 	apart = 20 * time.Minute
 )
 
-// Episodes of errors.
+// Kinds of episodes of errors.
 const (
 	Burst = "burst"
 	Drift = "drift"
 )
 
-// The errors. What usually goes wrong is of several kinds, a burst is of one.
+// The errors: usual ones of several kinds, and one kind for bursts and for schedules each.
 var (
 	usual = []*telemetry.Event{
 		failure("checkout: payment of order 4711 was refused"),
@@ -63,7 +62,7 @@ func failure(message string) *telemetry.Event {
 	}
 }
 
-// ErrorRun is how long a run of errors is, where nothing in it takes longer.
+// ErrorRun returns the length of a run of errors, unless its episodes need more.
 func (s Size) ErrorRun() time.Duration { return time.Duration(s.Hours) * time.Hour / errorRuns }
 
 func errorWorkloads(size Size) []Workload {
@@ -101,19 +100,19 @@ func errorWorkloads(size Size) []Workload {
 			return run
 		})
 	}
-	for _, of := range []schedule{{time.Minute, 12}, {5 * time.Minute, 20}, {15 * time.Minute, 40}, {time.Hour, 60}} {
-		cell := fmt.Sprintf("%d each %g min", of.errors, of.period.Minutes())
+	for _, s := range []schedule{{time.Minute, 12}, {5 * time.Minute, 20}, {15 * time.Minute, 40}, {time.Hour, 60}} {
+		cell := fmt.Sprintf("%d each %g min", s.errors, s.period.Minutes())
 		add("cron", cell, longRuns, func(r *rand.Rand) Run {
 			run := Run{Length: long}
 			run.poisson(r, 0, long, 0.1)
-			run.recurring(r, of)
+			run.recurring(r, s)
 			return run
 		})
 		add("cron+bursts", cell, longRuns, func(r *rand.Rand) Run {
 			run := Run{Length: long}
 			run.poisson(r, 0, long, 0.1)
-			first := run.recurring(r, of)
-			run.burstsOff(r, 2*BurstErrors, of, first)
+			first := run.recurring(r, s)
+			run.burstsOff(r, 2*BurstErrors, s, first)
 			return run
 		})
 	}
@@ -128,16 +127,15 @@ func (run *Run) add(at time.Duration, e *telemetry.Event) {
 	run.Arrivals = append(run.Arrivals, Arrival{At: at, Event: e})
 }
 
-// one is any of what usually goes wrong.
+// one returns one of the usual errors.
 func one(r *rand.Rand) *telemetry.Event { return usual[r.IntN(len(usual))] }
 
-// poisson adds errors that know nothing of each other, at a rate in errors a
-// second.
+// poisson adds independent errors at a rate in errors a second.
 func (run *Run) poisson(r *rand.Rand, from, to time.Duration, rate float64) {
 	run.thinned(r, from, to, rate, func(time.Duration) float64 { return rate })
 }
 
-// thinned is poisson with a rate that changes and is never over highest.
+// thinned adds independent errors at a rate that changes and is never over highest.
 func (run *Run) thinned(r *rand.Rand, from, to time.Duration, highest float64, rate func(time.Duration) float64) {
 	// The exact times continue in float64, so that cutting them to milliseconds does
 	// not change the rate.
@@ -152,8 +150,8 @@ func (run *Run) thinned(r *rand.Rand, from, to time.Duration, highest float64, r
 	}
 }
 
-// clusters adds clusters of errors: they begin at random, are of geometric size
-// with mean 5 and spread over 2 s. Rate is that of the errors.
+// clusters adds clusters of errors at a rate in errors a second. Clusters begin at random,
+// have a geometric size with mean 5, and spread over 2 s.
 func (run *Run) clusters(r *rand.Rand, rate float64) {
 	const mean, spread = 5, 2 * time.Second
 	for at := time.Duration(0); ; {
@@ -161,9 +159,9 @@ func (run *Run) clusters(r *rand.Rand, rate float64) {
 		if at+spread >= run.Length {
 			return
 		}
-		of := one(r)
+		failure := one(r)
 		for {
-			run.add(uniform(r, at, at+spread), of)
+			run.add(uniform(r, at, at+spread), failure)
 			if r.Float64() < 1.0/mean {
 				break
 			}
@@ -171,7 +169,7 @@ func (run *Run) clusters(r *rand.Rand, rate float64) {
 	}
 }
 
-// burst adds an episode of that many errors.
+// burst adds an episode with a number of errors.
 func (run *Run) burst(r *rand.Rand, at time.Duration, errors int) {
 	for range errors {
 		run.add(uniform(r, at, at+burstLength), sudden)
@@ -186,28 +184,28 @@ func (run *Run) bursts(r *rand.Rand) {
 	}
 }
 
-// schedule is something that goes wrong again and again: it is no news.
+// schedule describes a recurring burst, which is no incident.
 type schedule struct {
 	period time.Duration
 	errors int
 }
 
 const (
-	// jitter is how far a recurring burst is off its schedule, either way, and
-	// jobLength within which its errors come.
+	// jitter is the maximum distance of a recurring burst from its schedule, and jobLength
+	// the time in which its errors occur.
 	jitter    = time.Second
 	jobLength = 3 * time.Second
-	// toLearn is how many recurrences are nothing but bursts to whoever sees them
-	// for the first time: two make a period, and the third the first to expect.
+	// toLearn is the number of recurrences that look like other bursts: two define a
+	// period, and the third confirms it.
 	toLearn = 3
 )
 
 // recurring adds a schedule's bursts, and returns when the first is due.
-func (run *Run) recurring(r *rand.Rand, of schedule) time.Duration {
-	first := uniform(r, jitter, of.period)
-	for i, due := 0, first; due+jitter+jobLength < run.Length; i, due = i+1, due+of.period {
+func (run *Run) recurring(r *rand.Rand, s schedule) time.Duration {
+	first := uniform(r, jitter, s.period)
+	for i, due := 0, first; due+jitter+jobLength < run.Length; i, due = i+1, due+s.period {
 		at := uniform(r, due-jitter, due+jitter)
-		for range of.errors {
+		for range s.errors {
 			run.add(uniform(r, at, at+jobLength), job)
 		}
 		if i < toLearn {
@@ -217,15 +215,14 @@ func (run *Run) recurring(r *rand.Rand, of schedule) time.Duration {
 	return first
 }
 
-// burstsOff is bursts that lie at least 15 s off a schedule, from when it can be
-// known.
-func (run *Run) burstsOff(r *rand.Rand, errors int, of schedule, first time.Duration) {
+// burstsOff adds bursts at least 15 s off a schedule, from the time when it can be known.
+func (run *Run) burstsOff(r *rand.Rand, errors int, s schedule, first time.Duration) {
 	const off = 15 * time.Second
-	gap := max(apart, 2*of.period)
-	for at := first + toLearn*of.period + quiet; ; at += gap + exponential(r, gap/2) {
+	gap := max(apart, 2*s.period)
+	for at := first + toLearn*s.period + quiet; ; at += gap + exponential(r, gap/2) {
 		// The moment within the period is drawn again, away from the schedule.
-		due := first + (at-first)/of.period*of.period
-		at = due + uniform(r, off, of.period-off-burstLength)
+		due := first + (at-first)/s.period*s.period
+		at = due + uniform(r, off, s.period-off-burstLength)
 		if at+time.Minute >= run.Length {
 			return
 		}
@@ -233,8 +230,8 @@ func (run *Run) burstsOff(r *rand.Rand, errors int, of schedule, first time.Dura
 	}
 }
 
-// drift has the rate rise in an hour, stay for two and fall back, again and again.
-// It is reported in time up to an hour after the rise.
+// drift returns a run whose rate repeatedly rises within an hour, stays for two hours and
+// falls back. A finding up to an hour after the rise is in time.
 func drift(r *rand.Rand, length time.Duration) Run {
 	const low, high, rise, inTime, stay = 0.2, 0.6, time.Hour, 2 * time.Hour, 3 * time.Hour
 	run := Run{Length: length}
@@ -254,7 +251,7 @@ func drift(r *rand.Rand, length time.Duration) Run {
 	}
 }
 
-// diurnal has the rate go up and down with the day, which is as it should be.
+// diurnal returns a run whose rate has a daily rhythm, which is no incident.
 func diurnal(r *rand.Rand, length time.Duration) Run {
 	const mean, swing, day = 0.3, 0.2, 24 * time.Hour
 	run := Run{Length: length}
@@ -265,8 +262,8 @@ func diurnal(r *rand.Rand, length time.Duration) Run {
 	return run
 }
 
-// silence has nothing come for an hour, as when an app is not used, and errors as
-// before after that: with a burst at once, or without.
+// silence returns a run with hours without errors, as of an app that is not used. After each
+// hour the usual errors continue, and if errors is over 0, a burst comes first.
 func silence(r *rand.Rand, length time.Duration, errors int) Run {
 	const rate, gone = 0.1, time.Hour
 	run := Run{Length: length}
@@ -286,5 +283,5 @@ func silence(r *rand.Rand, length time.Duration, errors int) Run {
 	}
 }
 
-// Failure is the event of one error that usually happens.
+// Failure returns the event of one usual error.
 func Failure() *telemetry.Event { return usual[0] }

@@ -13,18 +13,18 @@ import (
 // Class is the class of an event of a workload of lines.
 type Class string
 
-// The classes. Chatter is further distinguished by its shape, as chatter:paths.
+// The classes. The class of chatter also names its shape, for example chatter:paths.
 const (
-	// OfErrors are lines of level error that the app wrote. None may be hidden.
+	// OfErrors are lines of level error from the app. None may be hidden.
 	OfErrors Class = "error"
-	// OfRare are lines below level error that come once or twice.
+	// OfRare are lines below level error that occur once or twice.
 	OfRare Class = "rare"
 	// OfTools are lines of any level from an extension or a development tool.
 	OfTools Class = "tool"
 	// OfProbes are health checks.
 	OfProbes Class = "health"
-	// OfWarnings are repeated lines of level warning. The app always has an open error in
-	// these workloads, during which no rule that was found hides a warning.
+	// OfWarnings are repeated lines of level warning. In these workloads the app always has
+	// an open error, so no rule that was found automatically may hide a warning.
 	OfWarnings Class = "warning"
 
 	chatter Class = "chatter:"
@@ -34,35 +34,35 @@ const (
 // below level error.
 func (c Class) Chatter() bool { return strings.HasPrefix(string(c), string(chatter)) }
 
-// Shape returns what the chatter varies in.
+// Shape returns the name of the part that varies.
 func (c Class) Shape() string { return strings.TrimPrefix(string(c), string(chatter)) }
 
 const (
-	// LearnLines is how long chatter has to last before it should be known.
+	// LearnLines is the time after which a rule should know the chatter.
 	LearnLines = 10 * time.Minute
-	// chatterLength is how long a run of lines is.
+	// chatterLength is the length of a run of lines.
 	chatterLength = 2 * time.Hour
-	// Rates of what is between the chatter, in events a second.
+	// Rates of other events between the chatter, in events a second.
 	oftenRate, twinRate, rareErrorRate, rareRate = 0.2, 0.02, 0.002, 0.005
 	toolRate, extensionRate, probeRate           = 0.2, 0.05, 0.2
 )
 
 func lineWorkloads(size Size) []Workload {
 	var all []Workload
-	for _, of := range []struct {
+	for _, noise := range []struct {
 		rate   float64
 		shapes int
 	}{{1, 10}, {5, 16}, {20, len(shapes)}, {50, len(shapes)}} {
 		all = append(all, Workload{
-			Generator: "noisy", Cell: fmt.Sprintf("%g lines/s", of.rate), Kind: Lines, Runs: size.Chatter,
-			make: func(r *rand.Rand) Run { return noisy(r, of.rate, of.shapes) },
+			Generator: "noisy", Cell: fmt.Sprintf("%g lines/s", noise.rate), Kind: Lines, Runs: size.Chatter,
+			make: func(r *rand.Rand) Run { return noisy(r, noise.rate, noise.shapes) },
 		})
 	}
 	return all
 }
 
-// noisy is chatter of so many sources at a rate in lines a second, and lines that must not
-// be hidden with it.
+// noisy returns a run with chatter of a number of sources, at a rate in lines a second, and
+// with other lines that must not be hidden.
 func noisy(r *rand.Rand, rate float64, sources int) Run {
 	run := Run{Length: chatterLength}
 	chosen := r.Perm(len(shapes))[:sources]
@@ -83,7 +83,7 @@ func noisy(r *rand.Rand, rate float64, sources int) Run {
 	run.lines(r, oftenRate, func() (Class, *telemetry.Event) {
 		return OfErrors, line(telemetry.LevelError, fmt.Sprintf("payment %d was refused: card expired", r.IntN(1e6)))
 	})
-	// The words of a source of chatter, as an error.
+	// An error with the words of a source of chatter.
 	twin := &shapes[chosen[0]]
 	run.lines(r, twinRate, func() (Class, *telemetry.Event) {
 		return OfErrors, line(telemetry.LevelError, twin.write(r))
@@ -127,7 +127,7 @@ func line(level telemetry.Level, message string) *telemetry.Event {
 	return &telemetry.Event{Kind: telemetry.KindLog, App: App, Log: &telemetry.Log{Level: level, Message: message}}
 }
 
-// shape is a source of chatter: one statement of a program that logs.
+// shape is a source of chatter: one log statement of a program.
 type shape struct {
 	name  string
 	level telemetry.Level
@@ -233,15 +233,17 @@ var shapes = [...]shape{
 	}},
 }
 
-// anyOf is one of several.
-func anyOf[T interface{ ~string | ~int }](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
+// anyOf returns one of several values.
+func anyOf[T interface{ ~string | ~int }](r *rand.Rand, values ...T) T {
+	return values[r.IntN(len(values))]
+}
 
 func uuid(r *rand.Rand) string {
 	a, b := r.Uint64(), r.Uint64()
 	return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0xfff, b&0xffff_ffff_ffff)
 }
 
-// words is a line that was never written before.
+// words returns a line of random words.
 func words(r *rand.Rand, n int) string {
 	all := make([]string, n)
 	for i := range all {
@@ -259,8 +261,7 @@ func syllables(r *rand.Rand, n int) string {
 	return string(b)
 }
 
-// Words that programs take from outside. The names are as many as a small
-// service has users that are awake.
+// Words that programs take from outside.
 var (
 	people     = pool(1, 400, 2)
 	cities     = pool(2, 60, 3)
@@ -268,7 +269,7 @@ var (
 	components = titled(pool(4, 30, 3))
 )
 
-// pool makes distinct words, the same in every run.
+// pool returns distinct words, the same in every run.
 func pool(seed uint64, n, length int) []string {
 	r := rand.New(rand.NewPCG(seed, 0))
 	seen := map[string]bool{}

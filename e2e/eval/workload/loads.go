@@ -10,25 +10,24 @@ import (
 )
 
 const (
-	// Spread of page loads: a page is loaded each 20 s or so.
-	gapLeast, gapMost = 10 * time.Second, 30 * time.Second
-	// unchangedLoads is how often a page without a deploy is loaded.
+	// Bounds of the time between two loads of a page.
+	gapMin, gapMax = 10 * time.Second, 30 * time.Second
+	// unchangedLoads is the number of loads of a page without a deploy.
 	unchangedLoads = 150
-	// beforeDeploy and up to moreBefore more is how often a page is loaded before
-	// its deploy, afterDeploy how often after it.
+	// A page has beforeDeploy to beforeDeploy+moreBefore loads before its deploy, and
+	// afterDeploy loads after it.
 	beforeDeploy, moreBefore, afterDeploy = 60, 40, 30
-	// inTimeLoads is within how many loads a finding about a deploy is in time, lateLoads
-	// until when it is late but not false.
+	// A finding within inTimeLoads of a deploy is in time. Up to lateLoads it is late, but
+	// not false.
 	inTimeLoads, lateLoads = 10, 20
-	// phones is the share of the loads that are on phones, where devices are reported.
+	// phones is the share of loads on phones, in workloads that report devices.
 	phones = 0.3
-	// uncached is the share of the loads without a cached response, where there is a cache,
-	// and uncachedSlower how many times as long they take.
+	// uncached is the share of loads without a cached response, in workloads with a cache.
+	// They take uncachedSlower times as long.
 	uncached, uncachedSlower = 0.3, 3
-	// kept is how much of the deviation of a load the next one has, too, where loads are
-	// correlated: about half after two.
+	// kept is the correlation of a load with the next one, in workloads of correlated loads.
 	kept = 0.7
-	// Medians of pages, in ms.
+	// Bounds of the medians of pages, in ms.
 	fastest, slowest = 800, 3000
 )
 
@@ -43,8 +42,8 @@ func loadWorkloads(size Size) []Workload {
 	add := func(generator, cell string, make func(*rand.Rand) Run) {
 		all = append(all, Workload{Generator: generator, Cell: cell, Kind: Loads, Runs: size.Pages, make: make})
 	}
-	// still are pages whose loads differ as next has it, and which never become slower.
-	still := func(generator, more string, next func(*rand.Rand, *page) (times float64)) {
+	// still adds pages that never become slower. next returns the factor of the next load.
+	still := func(generator, more string, next func(*rand.Rand, *page) (factor float64)) {
 		for _, cv := range variations {
 			add(generator, fmt.Sprintf("cv %g%s", cv, more), func(r *rand.Rand) Run {
 				p := newPage(r, cv)
@@ -114,7 +113,7 @@ type page struct {
 	at     time.Duration
 	median float64
 	sigma  float64 // of the logarithm
-	// kept is how much of its deviation a load passes on. z is that of the last one.
+	// kept is the correlation of neighbouring loads. z is the deviation of the last one.
 	kept, z float64
 	device  telemetry.Device
 }
@@ -125,25 +124,26 @@ func newPage(r *rand.Rand, cv float64) *page {
 	}
 }
 
-// load adds a load that takes so many times as long as usual, and returns its time.
+// load adds a load that takes factor times as long as usual, and returns when it arrives.
 func (p *page) load(factor float64) time.Duration {
-	p.at += uniform(p.r, gapLeast, gapMost)
+	p.at += uniform(p.r, gapMin, gapMax)
 	p.z = p.kept*p.z + math.Sqrt(1-p.kept*p.kept)*p.r.NormFloat64()
 	value := p.median * factor * math.Exp(p.sigma*p.z)
-	value = math.Round(10*value) / 10 // as browsers tell it
+	value = math.Round(10*value) / 10 // as browsers report it
 	e := Load(value)
 	e.Vitals.Device = p.device
 	p.run.add(p.at, e)
 	return p.at
 }
 
-// Load returns the event of a page load with a largest contentful paint.
+// Load returns the event of a page load with a largest contentful paint, in ms.
 func Load(ms float64) *telemetry.Event {
 	return &telemetry.Event{
 		Kind: telemetry.KindVitals, App: App, URL: "http://localhost:3000/cart", Vitals: &telemetry.Vitals{LCP: &ms},
 	}
 }
 
+// done returns the run, which ends with the last load.
 func (p *page) done() Run {
 	p.run.Length = p.at
 	return p.run

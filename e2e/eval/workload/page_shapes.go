@@ -2,73 +2,71 @@ package workload
 
 import "math/rand/v2"
 
-// Pages of which the loads do not all lie around one median. The events do not name
-// the cause: neither the device nor whether the load came from a cache.
+// Pages whose loads do not vary around one median. The events do not name the cause: neither
+// the device nor whether the load was cached.
 const (
 	// Varied is the generator of such pages that never change.
 	Varied = "varied"
-	// Doubled is the generator of the same pages with a deploy that makes every load take
+	// Doubled is the generator of the same pages with a deploy after which every load takes
 	// twice as long.
 	Doubled = "doubled"
 
-	// shapeDeploy is a load from which on a doubled page is slow at the earliest, and
-	// moreShape how many further ones there can be before it.
-	shapeDeploy, moreShape = 60, 45
-	// shapeLoads is within how many loads a doubled page is to be found.
+	// A doubled page has shapeBefore to shapeBefore+shapeMoreBefore loads before its deploy.
+	shapeBefore, shapeMoreBefore = 60, 45
+	// shapeLoads is the number of loads within which the deploy has to be found.
 	shapeLoads = 5
 
-	// Turns of loads on two devices, and how many times as long the slow one takes.
+	// Two devices take turns of turnLoads loads. The slow one takes turnSlower times as long.
 	turnLoads, turnSlower = 15, 1900.0 / 1200
-	// rareLoads is in how many loads one is rareSlower times as slow.
+	// One in rareLoads loads takes rareSlower times as long.
 	rareLoads, rareSlower = 15, 5
-	// A drift of driftRise in driftLoads.
+	// The drift rises by driftRise in driftLoads loads.
 	driftLoads, driftRise = 400, 0.6
-	// halfSlower is how many times as long a load takes that finds nothing in the cache.
+	// An uncached load takes halfSlower times as long.
 	halfSlower = 2200.0 / 1000
-	// highly is how much of its deviation a load passes on where loads are highly
-	// correlated.
-	highly = 0.9
+	// highKept is the correlation of neighbouring loads of highly correlated pages.
+	highKept = 0.9
 )
 
 // pageShape is a kind of page.
 type pageShape struct {
 	cell string
 	cv   float64
-	// kept is how much of its deviation a load passes on.
+	// kept is the correlation of neighbouring loads.
 	kept float64
 	// loads is how many loads an unchanged page has, or 0 for the usual number.
 	loads int
-	// times returns how many times as long load number n takes.
-	times func(r *rand.Rand, n int) float64
+	// factor returns how many times as long load number n takes.
+	factor func(r *rand.Rand, n int) float64
 }
 
 func pageShapes() []pageShape {
 	steady := func(*rand.Rand, int) float64 { return 1 }
 	return []pageShape{
-		{cell: "half from a cache, x2.2, cv 0.1", cv: 0.1, times: func(r *rand.Rand, _ int) float64 {
+		{cell: "half from a cache, x2.2, cv 0.1", cv: 0.1, factor: func(r *rand.Rand, _ int) float64 {
 			if r.IntN(2) == 0 {
 				return halfSlower
 			}
 			return 1
 		}},
-		{cell: "two devices by turns of 15, x1.6, cv 0.1", cv: 0.1, times: func(_ *rand.Rand, n int) float64 {
+		{cell: "two devices by turns of 15, x1.6, cv 0.1", cv: 0.1, factor: func(_ *rand.Rand, n int) float64 {
 			if n/turnLoads%2 == 1 {
 				return turnSlower
 			}
 			return 1
 		}},
-		{cell: "autocorrelated 0.9, cv 0.25", cv: 0.25, kept: highly, times: steady},
-		{cell: "one in 15 x5, cv 0.15", cv: 0.15, times: func(r *rand.Rand, _ int) float64 {
+		{cell: "autocorrelated 0.9, cv 0.25", cv: 0.25, kept: highKept, factor: steady},
+		{cell: "one in 15 x5, cv 0.15", cv: 0.15, factor: func(r *rand.Rand, _ int) float64 {
 			if r.IntN(rareLoads) == 0 {
 				return rareSlower
 			}
 			return 1
 		}},
-		{cell: "cv 0.35", cv: 0.35, times: steady},
-		{cell: "drift +60% in 400 loads, cv 0.15", cv: 0.15, loads: driftLoads, times: func(_ *rand.Rand, n int) float64 {
+		{cell: "cv 0.35", cv: 0.35, factor: steady},
+		{cell: "drift +60% in 400 loads, cv 0.15", cv: 0.15, loads: driftLoads, factor: func(_ *rand.Rand, n int) float64 {
 			return 1 + driftRise*float64(n)/driftLoads
 		}},
-		{cell: "cv 0.15", cv: 0.15, times: steady},
+		{cell: "cv 0.15", cv: 0.15, factor: steady},
 	}
 }
 
@@ -84,25 +82,25 @@ func pageShapeWorkloads(size Size) []Workload {
 					loads = unchangedLoads
 				}
 				for n := range loads {
-					p.load(s.times(r, first+n))
+					p.load(s.factor(r, first+n))
 				}
 				return p.done()
 			}},
 			Workload{Generator: Doubled, Cell: s.cell, Kind: Loads, Runs: size.Pages, make: func(r *rand.Rand) Run {
 				p, n := s.page(r)
-				before := shapeDeploy + r.IntN(moreShape)
+				before := shapeBefore + r.IntN(shapeMoreBefore)
 				if r.IntN(2) == 0 {
-					// The hardest moment of a page with turns: those of the fast device begin, and
-					// the loads before were on the slow one.
+					// The hardest moment for a page with turns: the turn of the fast device begins
+					// with the deploy.
 					n = 4*2*turnLoads - before
 				}
 				for range before {
-					p.load(s.times(r, n))
+					p.load(s.factor(r, n))
 					n++
 				}
 				e := Episode{Kind: Deploy}
 				for i := range afterDeploy {
-					at := p.load(2 * s.times(r, n))
+					at := p.load(2 * s.factor(r, n))
 					n++
 					switch i + 1 {
 					case 1:
@@ -120,8 +118,8 @@ func pageShapeWorkloads(size Size) []Workload {
 	return all
 }
 
-// page returns a page of the shape, and the number of its first load: turns begin
-// anywhere.
+// page returns a page of the shape, and the number of its first load, which is random: a turn
+// may have begun before.
 func (s *pageShape) page(r *rand.Rand) (p *page, first int) {
 	p = newPage(r, s.cv)
 	p.kept = s.kept

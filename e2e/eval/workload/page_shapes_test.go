@@ -54,7 +54,7 @@ func TestPageShapes(t *testing.T) {
 	}
 }
 
-// fastMedian returns the median of the fast loads, of which there are 1 - slow.
+// fastMedian returns the median of the fast loads. Their share is 1 - slow.
 func fastMedian(slow float64, logs []float64) float64 {
 	if slow < 0.4 {
 		return median(logs)
@@ -63,8 +63,8 @@ func fastMedian(slow float64, logs []float64) float64 {
 	return sorted[len(sorted)/4]
 }
 
-// TestDoubled checks that a deploy makes a page twice as slow, and that it has to be
-// found within 5 loads.
+// TestDoubled checks that a page is twice as slow after its deploy, and that the deploy has to
+// be found within 5 loads.
 func TestDoubled(t *testing.T) {
 	r := named(t, workload.Doubled+" cv 0.15").Run(workload.Tuning, 0)
 	e := r.Episodes[0]

@@ -7,25 +7,24 @@ import (
 	"time"
 )
 
-// The shapes are streams of errors that independent testers used against the
-// detector: outages that recur, rolling restarts, rates that wander, days with
-// office hours and clients that retry.
+// The shapes are streams of errors that independent testers used against the detector:
+// recurring outages, rolling restarts, wandering rates, office hours and retrying clients.
 
-// shapeRuns is how many runs each shape has. A run is of a day at the full size.
+// shapeRuns is the number of runs of each shape.
 const shapeRuns = 3
 
-// ShapeRun is how long a run of a shape is.
+// ShapeRun returns the length of a run of a shape: a day at the full size.
 func (s Size) ShapeRun() time.Duration { return time.Duration(s.Hours) * time.Hour / 10 }
 
-// Outage and Rise are kinds of episodes: errors at many times their rate for
-// minutes, and at a few times their rate for up to a minute.
+// Outage and Rise are kinds of episodes: errors at many times the usual rate for minutes, and
+// at a few times the usual rate for up to a minute.
 const (
 	Outage = "outage"
 	Rise   = "rise"
 )
 
-// wander describes a rate whose logarithm is an Ornstein-Uhlenbeck process with a
-// standard deviation and a time constant. Its mean is in errors a second.
+// wander describes a rate in errors a second whose logarithm is an Ornstein-Uhlenbeck process
+// with a standard deviation and a time constant.
 type wander struct {
 	mean, deviation float64
 	constant        time.Duration
@@ -35,10 +34,9 @@ func (w wander) String() string {
 	return fmt.Sprintf("%g/s, sd %g in %g s", w.mean, w.deviation, w.constant.Seconds())
 }
 
-// rise describes what a rise is: how many times the rate, for how long, and within
-// what time it is of use to know.
+// rise describes a rise: its factor, its length, and the time in which it has to be found.
 type rise struct {
-	times          float64
+	factor         float64
 	length, inTime time.Duration
 }
 
@@ -56,7 +54,7 @@ func shapeWorkloads(size Size) []Workload {
 		run.outages(r, 0.02, 30, 10*time.Minute, 150*time.Minute)
 	})
 	add("restarts", "6 of 8 errors, each 2 to 5 h", (*Run).restarts)
-	for _, of := range []struct {
+	for _, shape := range []struct {
 		wander
 		inTime time.Duration
 	}{
@@ -64,8 +62,8 @@ func shapeWorkloads(size Size) []Workload {
 		{wander{1, 0.5, 30 * time.Second}, 15 * time.Second},
 		{wander{5, 0.3, time.Minute}, time.Minute},
 	} {
-		add("wander", of.String(), func(run *Run, r *rand.Rand) { run.wanders(r, of.wander, rise{}) })
-		add("wander+rises", of.String(), func(run *Run, r *rand.Rand) { run.wanders(r, of.wander, rise{4, time.Minute, of.inTime}) })
+		add("wander", shape.String(), func(run *Run, r *rand.Rand) { run.wanders(r, shape.wander, rise{}) })
+		add("wander+rises", shape.String(), func(run *Run, r *rand.Rand) { run.wanders(r, shape.wander, rise{4, time.Minute, shape.inTime}) })
 	}
 	add("rises", "10/s, 2 times for 30 s", func(run *Run, r *rand.Rand) {
 		run.wanders(r, wander{mean: 10}, rise{2, 30 * time.Second, 30 * time.Second})
@@ -78,8 +76,8 @@ func shapeWorkloads(size Size) []Workload {
 	return all
 }
 
-// outages adds errors at a rate, and outages at another one that last for some time
-// and begin a period apart.
+// outages adds errors at a rate, and outages of a length at the rate during, which begin one
+// period apart.
 func (run *Run) outages(r *rand.Rand, rate, during float64, length, period time.Duration) {
 	run.poisson(r, 0, run.Length, rate)
 	for at := uniform(r, time.Hour, period); at+length+time.Minute < run.Length; at += period {
@@ -88,8 +86,8 @@ func (run *Run) outages(r *rand.Rand, rate, during float64, length, period time.
 	}
 }
 
-// restarts adds rolling restarts. None of them is an episode: one alert for each is
-// what a detector that does not know of restarts can do best.
+// restarts adds rolling restarts. None is an episode, but a detector that does not know of
+// restarts cannot do better than one alert for each.
 func (run *Run) restarts(r *rand.Rand) {
 	const instances, errors, within, apart = 6, 8, 3 * time.Second, 20 * time.Second
 	run.poisson(r, 0, run.Length, 0.05)
@@ -102,21 +100,21 @@ func (run *Run) restarts(r *rand.Rand) {
 	}
 }
 
-// wanders adds errors at a rate that wanders, or stays where its deviation is 0, and
-// rises of it where there are any.
-func (run *Run) wanders(r *rand.Rand, w wander, of rise) {
+// wanders adds errors at a rate that wanders, or is constant if its deviation is 0, and rises
+// of it if their length is over 0.
+func (run *Run) wanders(r *rand.Rand, w wander, rises rise) {
 	const step = time.Second
 	start, end := run.Length, run.Length // of the next rise
 	next := func(after time.Duration) {
 		start = after + exponential(r, apart/2)
-		if end = start + of.length; end+2*time.Minute > run.Length {
+		if end = start + rises.length; end+2*time.Minute > run.Length {
 			start, end = run.Length, run.Length
 			return
 		}
-		// Late alerts are not false: what was missed may be found on its way.
-		run.Episodes = append(run.Episodes, Episode{Kind: Rise, Start: start, End: start + of.inTime, Grace: of.length - of.inTime + time.Minute})
+		// An alert after inTime is late, but not false.
+		run.Episodes = append(run.Episodes, Episode{Kind: Rise, Start: start, End: start + rises.inTime, Grace: rises.length - rises.inTime + time.Minute})
 	}
-	if of.length > 0 {
+	if rises.length > 0 {
 		next(quiet)
 	}
 	keep := 0.0
@@ -134,7 +132,7 @@ func (run *Run) wanders(r *rand.Rand, w wander, of rise) {
 		for i, cut := range cuts[:3] {
 			now := rate
 			if i == 1 {
-				now *= of.times
+				now *= rises.factor
 			}
 			run.poisson(r, cut, cuts[i+1], now)
 		}
@@ -142,7 +140,7 @@ func (run *Run) wanders(r *rand.Rand, w wander, of rise) {
 	}
 }
 
-// officeHours has errors come while people work, and hardly any at night.
+// officeHours adds errors during working hours, and hardly any at night.
 func (run *Run) officeHours(r *rand.Rand) {
 	const day, from, to = 24 * time.Hour, 9 * time.Hour, 17 * time.Hour
 	phase := uniform(r, 0, day)
@@ -154,7 +152,7 @@ func (run *Run) officeHours(r *rand.Rand) {
 	})
 }
 
-// retries has each failure come five times, as a client tries again.
+// retries adds each failure five times, as from a client that retries.
 func (run *Run) retries(r *rand.Rand) {
 	const failures, tries = 0.05, 5
 	for at := time.Duration(0); ; {
@@ -162,9 +160,9 @@ func (run *Run) retries(r *rand.Rand) {
 		if at >= run.Length {
 			return
 		}
-		of := one(r)
+		failure := one(r)
 		for again, try := at, 0; try < tries && again < run.Length; try++ {
-			run.add(again, of)
+			run.add(again, failure)
 			again += uniform(r, time.Second, 8*time.Second)
 		}
 	}

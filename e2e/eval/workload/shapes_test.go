@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// TestShapes: the errors outside of episodes come at the declared rates, and an
-// episode has as many more as declared.
+// TestShapes checks the rates of errors in and outside of episodes.
 func TestShapes(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// rate is that outside of episodes, times how many times it is within one.
+		// rate is the rate outside of episodes, times the factor in an episode.
 		rate, times, dispersion float64
 		length                  time.Duration
 	}{
@@ -35,16 +34,16 @@ func TestShapes(t *testing.T) {
 			}
 		}
 		if !near(n-within, tt.rate*(seconds-inside), tt.dispersion) {
-			t.Errorf("%s: %d errors in %.0f s outside of episodes, want %g/s", tt.name, n-within, seconds-inside, tt.rate)
+			t.Errorf("%s: got %d errors in %.0f s outside of episodes, want %g/s", tt.name, n-within, seconds-inside, tt.rate)
 		}
 		if (episodes > 0) != (tt.times > 0) || !near(within, tt.rate*tt.times*inside, tt.dispersion) {
-			t.Errorf("%s: %d errors in %d episodes of %v, want %g times %g/s", tt.name, within, episodes, tt.length, tt.times, tt.rate)
+			t.Errorf("%s: got %d errors in %d episodes of %v, want %g times %g/s", tt.name, within, episodes, tt.length, tt.times, tt.rate)
 		}
 	}
 }
 
-// TestWander: the rate of minutes varies as declared, and that of the next minute
-// is near it only where the time constant is long.
+// TestWander checks the variance of the rate of minutes, and its covariance with the next
+// minute, which is high only for a long time constant.
 func TestWander(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -72,13 +71,13 @@ func TestWander(t *testing.T) {
 		variance := usual + usual*usual*spread*2/u*(1-(1-math.Exp(-u))/u)
 		covariance := usual * usual * spread * math.Pow((1-math.Exp(-u))/u, 2)
 		if deviation*deviation < 0.6*variance || deviation*deviation > 1.4*variance || together < covariance-0.2*variance || together > covariance+0.2*variance {
-			t.Errorf("%s: variance %.0f, covariance %.0f of minutes; want %.0f and %.0f", tt.name, deviation*deviation, together, variance, covariance)
+			t.Errorf("%s: got variance %.0f and covariance %.0f of minutes, want %.0f and %.0f", tt.name, deviation*deviation, together, variance, covariance)
 		}
 	}
 }
 
-// TestOfficeHours: errors come at one of two rates, but for the half hours in which
-// the rate changes.
+// TestOfficeHours checks that errors occur at one of two rates, except for the half hours in
+// which the rate changes.
 func TestOfficeHours(t *testing.T) {
 	const block = 30 * time.Minute
 	for i, r := range runs(named(t, "office hours 0.3/s, nights 0.005/s")) {
@@ -89,7 +88,7 @@ func TestOfficeHours(t *testing.T) {
 			}
 		}
 		if between > 2 {
-			t.Errorf("run %d: %d half hours at another rate", i, between)
+			t.Errorf("run %d: got %d half hours at another rate, want at most 2", i, between)
 		}
 	}
 }

@@ -1,12 +1,11 @@
-// Package workload makes streams of telemetry whose truth is known: error lines of steady,
-// clustered, recurring and drifting services, page loads before and after deploys, and
-// chatter. Each stream comes with what a detector should find in it: its episodes.
+// Package workload generates streams of telemetry with known incidents: error lines of
+// steady, clustered, recurring and drifting services, page loads before and after deploys,
+// and chatter. Each stream lists its episodes: the incidents that a detector should find.
 //
-// A stream follows from its workload's name, the seeds and the run's number alone, so
-// everybody has the same. There are two families of seeds: detectors are tuned on Tuning,
-// and figures are published of Frozen, on which nothing is tuned. The package knows no
-// detector and no clock. Times count from the beginning of a run, in whole milliseconds as
-// the bus stamps them.
+// A stream depends only on its workload's name, the seeds and the run's number, so it is
+// the same on every machine. There are two families of seeds: rules are tuned on Tuning, and
+// published figures are measured on Frozen. The package knows no detector and no clock.
+// Times count from the beginning of a run, in whole milliseconds, like the bus's stamps.
 package workload
 
 import (
@@ -22,14 +21,14 @@ import (
 // Seeds is a family of seeds.
 type Seeds uint64
 
-// The families. Frozen never changes: a bad figure on it is improved by tuning on Tuning,
-// never by other seeds.
+// The families. Frozen never changes, and nothing is tuned on it: a bad figure is improved by
+// tuning on Tuning.
 const (
 	Tuning Seeds = 0x7475_6e69_6e67_0001
 	Frozen Seeds = 0x6672_6f7a_656e_0001
 )
 
-// App is the app of every event: each run has a detector of its own.
+// App is the app of every event. Each run has a detector of its own.
 const App = "shop"
 
 // Kind is the kind of a workload's events, which decides the rules that are measured.
@@ -54,13 +53,12 @@ type Arrival struct {
 	Class Class
 }
 
-// Episode is something that should be found.
+// Episode is an incident that should be found.
 type Episode struct {
 	Kind string
-	// Start is its first moment. A finding from then up to End has found it.
+	// A finding from Start to End is in time.
 	Start, End time.Duration
-	// Grace is how long after End a finding is late: it finds nothing, and is not false
-	// either.
+	// Grace is the time after End in which a finding is too late, but not false.
 	Grace time.Duration
 }
 
@@ -74,14 +72,15 @@ type Run struct {
 	Arrivals []Arrival
 	// Episodes are in order and don't overlap.
 	Episodes []Episode
-	// Learning are times in which a recurring event cannot be distinguished from an episode
-	// yet: its first few times.
+	// Learning are the first few times of a recurring event, when it cannot be distinguished
+	// from an episode yet.
 	Learning []Span
 }
 
 // Workload is a generator with its parameters: a cell of the evaluation.
 type Workload struct {
-	// Generator is the family, Cell the parameters, as in bursts 0.5/s.
+	// Generator is the family and Cell the parameters: in "bursts 0.5/s", "bursts" and
+	// "0.5/s".
 	Generator, Cell string
 	Kind            Kind
 	// Runs is the number of runs, each with a new app.
@@ -93,7 +92,7 @@ type Workload struct {
 // Name is unique among All.
 func (w Workload) Name() string { return w.Generator + " " + w.Cell }
 
-// Run makes one of the workload's runs.
+// Run generates one of the workload's runs.
 func (w Workload) Run(seeds Seeds, number int) Run {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(w.Name())) // it never fails
@@ -104,11 +103,10 @@ func (w Workload) Run(seeds Seeds, number int) Run {
 
 // Size is the amount of each workload.
 type Size struct {
-	// Hours are simulated for each workload of errors, at least; some have more, where
-	// episodes are far apart. Reliable figures need at least 60.
+	// Hours is the minimum of simulated hours for each workload of errors. Workloads with
+	// rare episodes have more. Reliable figures need at least 60.
 	Hours int
-	// Pages is how many pages of each kind there are, each with a deploy where the
-	// workload has any.
+	// Pages is the number of pages of each workload of page loads.
 	Pages int
 	// Chatter is the number of runs of 2 h of each workload of lines.
 	Chatter int
