@@ -35,7 +35,7 @@ func TestFields(t *testing.T) {
 			for _, field := range reflect.VisibleFields(reflect.TypeOf(v)) {
 				name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 				if name != "" && !strings.Contains(text, "`"+name+"`") {
-					t.Errorf("%s does not describe `%s` of %T", page, name, v)
+					t.Errorf("%s: got no `%s` of %T, want it described", page, name, v)
 				}
 			}
 		}
@@ -50,24 +50,24 @@ func TestStreams(t *testing.T) {
 		for _, want := range kept(cfg) {
 			row := rowWith(text, "`"+cfg.Name+"`")
 			if !strings.Contains(row, want) {
-				t.Errorf("the row of %s is %q, want it to have %q", cfg.Name, row, want)
+				t.Errorf("the row of %s is %q, want %q in it", cfg.Name, row, want)
 			}
 		}
 	}
 	for _, name := range bus.StreamNames() {
 		short := name[strings.LastIndexByte(name, '_')+1:]
 		if rowWith(text, "`"+short+"`") == "" {
-			t.Errorf("subjects.md does not describe %s", name)
+			t.Errorf("subjects.md: got no row with %s, want one", name)
 		}
 	}
 	for _, role := range append(bus.Roles(), bus.RoleProvisioner) {
 		if rowWith(text, "| `"+string(role)+"`") == "" {
-			t.Errorf("subjects.md does not describe the role %s", role)
+			t.Errorf("subjects.md: got no row with the role %s, want one", role)
 		}
 	}
 }
 
-// kept are the words for a stream's limits.
+// kept returns the words for a stream's limits.
 func kept(cfg jetstream.StreamConfig) []string {
 	const day = 24 * time.Hour
 	var words []string
@@ -107,14 +107,14 @@ func TestCategories(t *testing.T) {
 	}
 }
 
-// section is the table whose first column has this title.
+// section returns the table whose first column has this title.
 func section(text, title string) string {
 	_, table, _ := strings.Cut(text, "| "+title+" |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	return table
 }
 
-// rowWith is the table row that contains a text, or "".
+// rowWith returns the table row that contains a text, or "".
 func rowWith(page, text string) string {
 	for _, line := range strings.Split(page, "\n") {
 		if strings.HasPrefix(line, "|") && strings.Contains(line, text) {

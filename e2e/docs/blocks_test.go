@@ -37,7 +37,7 @@ var run = map[block]string{
 
 // notRun has the reason for each block that no test runs.
 var notRun = map[block]string{
-	{"README.md", "make build"}: "it is how the binary under test is made, but for the race detector",
+	{"README.md", "make build"}: "the binary under test is built in the same way, but with the race detector",
 	{"README.md", "tocsin up"}:  "it listens on the default ports; all tests run it on free ones",
 }
 

@@ -28,7 +28,7 @@ func snippet(t *testing.T, page, file string, into any) {
 			return
 		}
 	}
-	t.Fatalf("%s has no %s", page, file)
+	t.Fatalf("%s: got no YAML block of %s, want one", page, file)
 }
 
 // TestActionSnippet runs the steps of docs/senders/github-actions.md as a runner does,
@@ -55,11 +55,11 @@ func TestActionSnippet(t *testing.T) {
 		t.Logf("%s: exit %d: %s", step.Run, code, out)
 		failed = failed || code != 0
 		if ran++; ran == 3 && code != 0 {
-			t.Errorf("the report is not posted")
+			t.Errorf("exit status of the step that posts the report = %d, want 0", code)
 		}
 	}
 	if !failed || ran != 3 {
-		t.Errorf("%d steps ran, failed: %v", ran, failed)
+		t.Errorf("got %d steps, one of them failed: %v; want 3 and true", ran, failed)
 	}
 	got := sys.TakeAlertsByTitle(t, 2)
 	if a := got["CI failure: CI: test on topic/a&b"]; !strings.Contains(a.Detail, "1 test passed, 2 failed, 1 error") || a.URL != "https://github.com/o/r/actions/runs/7" {

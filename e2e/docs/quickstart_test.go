@@ -31,7 +31,7 @@ func TestQuickStart(t *testing.T) {
 		cmd.Env = harness.Env(b.StateDir)
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), `{"ok":true`) && !strings.HasPrefix(string(out), "posted failure of lint") {
-			t.Errorf("%v: %s\n%s", err, out, block)
+			t.Errorf("got %v and %q, want an accepted post:\n%s", err, out, block)
 		}
 		posted++
 	}
@@ -67,7 +67,7 @@ func TestQuickStart(t *testing.T) {
 	}
 	for _, want := range []string{"CI failure: test on main", "CI failure: lint", "New error: TypeError: x is undefined", "Server error: POST /api/users → 500"} {
 		if titles[want] != alert.Error {
-			t.Errorf("%q is not among %v", want, titles)
+			t.Errorf("got alerts %v, want %q of severity error among them", titles, want)
 		}
 	}
 }

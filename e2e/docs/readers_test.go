@@ -12,8 +12,8 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// reads runs a reader of live alerts and posts until it prints one, because nothing
-// shows from outside when it is connected.
+// reads runs a reader of live alerts and posts until it prints one: whether it is connected
+// cannot be seen from outside.
 func reads(t *testing.T, sys *e2etest.System, cmd *exec.Cmd) {
 	t.Helper()
 	var out harness.Log
@@ -44,7 +44,7 @@ func reads(t *testing.T, sys *e2etest.System, cmd *exec.Cmd) {
 		return harness.Poll(t.Context(), 500*time.Millisecond, func() bool { return shown() || over() })
 	})
 	if !shown() {
-		t.Fatalf("it shows nothing: %s", out.String())
+		t.Fatalf("got output %q, want the CI failure in it", out.String())
 	}
 }
 
@@ -60,7 +60,7 @@ func TestGoReader(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "reader")
 	// The modules of these tests have its client.
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, file).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("build the program of the page: %v\n%s", err, out)
 	}
 	reads(t, sys, exec.CommandContext(t.Context(), bin, filepath.Join(sys.Bus.StateDir, "credentials", "dashboard.nk")))
 }
@@ -73,7 +73,7 @@ func TestNATSCommand(t *testing.T) {
 	sys := e2etest.Start(t)
 	line := e2etest.OnBus(sys.Bus, e2etest.Block(t, "docs/build-a-dashboard.md", "sh", "nats --server"))
 	if !strings.Contains(line, sys.Bus.StateDir) {
-		t.Fatalf("the nats command names no credential: %s", line)
+		t.Fatalf("the nats command is %q, want the state directory of the credential in it", line)
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "exec "+line)
 	// It must not read the settings of the person who runs the test.

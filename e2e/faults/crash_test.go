@@ -15,14 +15,14 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// crashPosts is how many posts a crash test makes, of each kind as many as observe
-// shows. crashKills is how many times it kills the bus meanwhile.
+// crashPosts is the number of posts of a crash test, crashKills the number of times that it
+// kills the bus meanwhile.
 const (
 	crashPosts = 400
 	crashKills = 40
 )
 
-// crashApps is how many apps the errors are of. So many errors of one app would be a
+// crashApps is the number of apps that send errors. As many errors of one app would be a
 // storm.
 const crashApps = 10
 
@@ -76,12 +76,12 @@ func TestKillsLoseAndRepeatNothing(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if err := b.Stop(); err != nil {
-			t.Errorf("%v\n%s", err, b.Log)
+			t.Errorf("stop tocsin up: %v\n%s", err, b.Log)
 		}
 		e2etest.CheckLog(t, b.Log)
 	})
 	if len(accepted) < crashPosts*3/4 {
-		t.Fatalf("only %d of %d posts were accepted", len(accepted), crashPosts)
+		t.Fatalf("got %d of %d posts accepted, want at least 3 in 4", len(accepted), crashPosts)
 	}
 	agent := e2etest.Join(t, b, "after")
 	deliveredOnce(t, agent, accepted, maybe)
@@ -98,14 +98,14 @@ func deliveredOnce(t *testing.T, agent *harness.Agent, accepted, maybe map[strin
 	})
 	for _, c := range slices.Sorted(maps.Keys(delivered)) {
 		if delivered[c] > 1 {
-			t.Errorf("%s was delivered %d times", c, delivered[c])
+			t.Errorf("alerts about %s: got %d, want 1", c, delivered[c])
 		}
 		if !accepted[c] && !maybe[c] {
-			t.Errorf("%s was delivered and never posted", c)
+			t.Errorf("got an alert about %s, want none: it was never posted", c)
 		}
 	}
 	if !ok {
-		t.Fatalf("accepted and never delivered: %v", missing(accepted, delivered))
+		t.Fatalf("got no alerts about %v, want one each: they were accepted", missing(accepted, delivered))
 	}
 }
 

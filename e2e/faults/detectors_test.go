@@ -117,7 +117,7 @@ func TestDetectorsTakeOver(t *testing.T) {
 			}
 			a, err := sys.Bus.Post(t.Context(), "/v1/events", events)
 			if err != nil || a.Status != 200 {
-				t.Errorf("not taken: %d %v", a.Status, err)
+				t.Errorf("post a circuit: got status %d, %v, want 200", a.Status, err)
 				return
 			}
 			for app := range crowdApps {
@@ -168,7 +168,7 @@ func TestDetectorsTakeOver(t *testing.T) {
 func poll(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	if !harness.Poll(t.Context(), time.Minute, ok) {
-		t.Fatalf("no %s within a minute", what)
+		t.Fatalf("timed out waiting for %s", what)
 	}
 }
 
@@ -178,7 +178,7 @@ func took(t *testing.T, what string, began time.Time, ok func() bool) {
 	d := time.Since(began)
 	t.Logf("%s: all partitions are owned and caught up after %.1f s", what, d.Seconds())
 	if d > takeoverWithin {
-		t.Errorf("%s: the takeover took %v", what, d)
+		t.Errorf("%s: the takeover took %v, want at most %v", what, d, takeoverWithin)
 	}
 }
 

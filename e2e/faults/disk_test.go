@@ -79,7 +79,7 @@ func fullDisk(t *testing.T, size string, left int64, makeRoom func(dir string) e
 	}
 	t.Cleanup(func() {
 		if err := b.Stop(); err != nil {
-			t.Errorf("%v\n%s", err, b.Log)
+			t.Errorf("stop tocsin up: %v\n%s", err, b.Log)
 		}
 		e2etest.CheckLog(t, b.Log)
 	})
@@ -145,7 +145,7 @@ func fullDisk(t *testing.T, size string, left int64, makeRoom func(dir string) e
 		a, err := b.Post(t.Context(), "/v1/events", large) // where it was, although its port was left open
 		return err == nil && a.Status == 200
 	}) {
-		t.Fatalf("the store is not used again\n%s", b.Log)
+		t.Fatalf("a post after there was room: not accepted within 30 s, want status 200\n%s", b.Log)
 	}
 	t.Logf("the bus was back after %s", time.Since(started).Round(time.Millisecond))
 	sys.WaitReady(t)

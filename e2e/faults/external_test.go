@@ -143,7 +143,7 @@ func TestExternalClusterWithRoles(t *testing.T) {
 	})
 	for what, n := range delivered() {
 		if n != 1 {
-			t.Errorf("%s was delivered %d times", what, n)
+			t.Errorf("alerts about %s: got %d, want 1", what, n)
 		}
 	}
 	agent, err := harness.StartAgent(t.Context(), e2etest.Binary(t), dir, "e2e", as(bus.RoleGateway)...)
@@ -160,5 +160,5 @@ func TestExternalClusterWithRoles(t *testing.T) {
 	if got := sys.Call(t, "observe", map[string]any{"what": "errors", "limit": 10}); !strings.Contains(got, "error") {
 		t.Errorf("an agent sees %s, want \"error\" in it", got)
 	}
-	t.Logf("an agent's look at all partitions took %s", time.Since(began))
+	t.Logf("observe over all partitions took %s", time.Since(began))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// processPosts is how many posts are made while processes are killed, one after every
-// killEvery of them.
+// processPosts is the number of posts while processes are killed, one after every killEvery
+// posts.
 const (
 	processPosts = 300
 	killEvery    = 10
@@ -81,11 +81,11 @@ func TestKillEachProcess(t *testing.T) {
 			maybe[e2etest.UniqueWord(i)] = true // refused, or accepted without an answer
 			sys.WaitReady(t)
 		default:
-			t.Fatalf("%d %s", a.Status, a.Body)
+			t.Fatalf("post %d: got status %d, want 200 or 503: %s", i, a.Status, a.Body)
 		}
 	}
 	if len(accepted) < processPosts*3/4 {
-		t.Fatalf("only %d of %d posts were accepted", len(accepted), processPosts)
+		t.Fatalf("got %d of %d posts accepted, want at least 3 in 4", len(accepted), processPosts)
 	}
 	agent, err := harness.StartAgent(t.Context(), e2etest.Binary(t), dir, "after", "--nats-url="+nats)
 	if err != nil {

@@ -38,7 +38,7 @@ func TestDamagedStore(t *testing.T) {
 	started := time.Now()
 	code, stdout, stderr := e2etest.Tocsin(t, dir, append(freshPorts, "--log-level=error")...)
 	if took := time.Since(started); code != 1 || took > 10*time.Second {
-		t.Errorf("exit %d after %s", code, took)
+		t.Errorf("exit %d after %s, want 1 within 10 s", code, took)
 	}
 	if stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, file) || !strings.Contains(stderr, "move it away") {
 		t.Errorf("got %s%s, want nothing, one line, %q in it and \"move it away\" in it", stdout, stderr, file)
@@ -54,10 +54,10 @@ func TestSignalDuringTheStart(t *testing.T) {
 			p := e2etest.RunUntilKilled(t, dir, append(freshPorts, "--log-level=debug")...)
 			seen := func() bool { return strings.Contains(p.Log.String(), at) }
 			if !harness.Poll(t.Context(), 30*time.Second, seen) {
-				t.Fatalf("%q is not logged any more:\n%s", at, p.Log)
+				t.Fatalf("got a log without %q, want it in\n%s", at, p.Log)
 			}
 			if err := p.Stop(); err != nil {
-				t.Errorf("exit %d: %v\n%s", p.ExitCode(), err, p.Log)
+				t.Errorf("exit %d: %v, want 0\n%s", p.ExitCode(), err, p.Log)
 			}
 			if _, err := os.Stat(filepath.Join(dir, "runtime.json")); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("runtime.json stays: %v, want an error fs.ErrNotExist", err)
@@ -73,7 +73,7 @@ func TestUpWaitsForAnExternalBus(t *testing.T) {
 	nats := fmt.Sprintf("nats://127.0.0.1:%d", port)
 	p := e2etest.RunUntilKilled(t, dir, "up", "--nats-url="+nats, "--ingest-addr=127.0.0.1:0")
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.Contains(p.Log.String(), `msg="waiting for the bus" nats=`+nats) }) {
-		t.Fatalf("the log does not report the wait:\n%s", p.Log)
+		t.Fatalf("got a log without \"waiting for the bus\", want it in\n%s", p.Log)
 	}
 	if r, err := statedir.At(dir).Running(); err != nil || r.NATSURL != nats || r.PID != p.PID() {
 		t.Errorf("runtime.json: %+v, %v, want NATSURL %v and PID %v", r, err, nats, p.PID())
@@ -91,10 +91,10 @@ func TestUpWaitsForAnExternalBus(t *testing.T) {
 		}
 	})
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.HasPrefix(p.Stdout.String(), "tocsin is up") }) {
-		t.Fatalf("it does not see the bus:\n%s", p.Log)
+		t.Fatalf("got output %q, want \"tocsin is up\" after the bus started\n%s", p.Stdout, p.Log)
 	}
 	if err := p.Stop(); err != nil {
-		t.Errorf("%v\n%s", err, p.Log)
+		t.Errorf("stop tocsin up: %v\n%s", err, p.Log)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 				t.Fatalf("it ended with exit status %d, want it to wait\n%s", p.ExitCode(), p.Log)
 			}
 			if err := p.Stop(); err != nil {
-				t.Errorf("after SIGTERM: %v\n%s", err, p.Log)
+				t.Errorf("after SIGTERM: got %v, want exit status 0\n%s", err, p.Log)
 			}
 		})
 	}
@@ -178,10 +178,10 @@ func TestRemovedKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.Contains(agent.Log.String(), file) }) {
-		t.Errorf("the gateway logs no reason:\n%s", agent.Log)
+		t.Errorf("got a log of the gateway without the reason, want %q in\n%s", file, agent.Log)
 	}
 	if n := strings.Count(agent.Log.String(), file); n > 3 {
-		t.Errorf("it is logged %d times", n)
+		t.Errorf("the reason is logged %d times, want at most 3", n)
 	}
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s exists: %v, want an error fs.ErrNotExist", file, err)
@@ -255,7 +255,7 @@ func TestLostRuntimeJSON(t *testing.T) {
 				t.Fatalf("running: got %+v, %v, want %+v", got, err, b.Runtime)
 			}
 			if _, stdout, _ := e2etest.Tocsin(t, b.StateDir, "doctor"); !strings.Contains(stdout, "ok   tocsin up") || !strings.Contains(stdout, "ok   bus") {
-				t.Errorf("doctor, once it is written again:\n%s", stdout)
+				t.Errorf("doctor, after runtime.json was written again: got\n%s\nwant \"ok   tocsin up\" and \"ok   bus\" in it", stdout)
 			}
 			sys := &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "after "+name)}
 			sys.PostCI(t, map[string]any{"status": "failure", "commit": name})

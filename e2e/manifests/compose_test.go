@@ -42,7 +42,7 @@ func TestCompose(t *testing.T) {
 		"balancer", "dashboard", "detector-1", "detector-2", "gateway", "grafana", "ingest-1", "ingest-2", "kubewatch-1", "kubewatch-2", "nats-1", "nats-2", "nats-3", "prometheus", "provision", "stores",
 	}
 	if got := slices.Sorted(maps.Keys(project.Services)); !slices.Equal(got, want) {
-		t.Errorf("services %v", got)
+		t.Errorf("got services %v, want %v", got, want)
 	}
 	for _, s := range project.Services {
 		bounded(t, s)
@@ -51,7 +51,7 @@ func TestCompose(t *testing.T) {
 		}
 		for _, p := range s.Ports {
 			if p.HostIP != "127.0.0.1" {
-				t.Errorf("%s: port %d is published on %q", s.Name, p.Target, p.HostIP)
+				t.Errorf("%s: port %d is published on %q, want 127.0.0.1", s.Name, p.Target, p.HostIP)
 			}
 		}
 		for _, v := range s.Volumes {
@@ -64,7 +64,7 @@ func TestCompose(t *testing.T) {
 		}
 		for _, other := range slices.Sorted(maps.Keys(s.DependsOn)) {
 			if d := s.DependsOn[other]; d.Condition == types.ServiceConditionStarted {
-				t.Errorf("%s begins before %s is well", s.Name, other)
+				t.Errorf("%s waits for %s with condition %s, want it healthy or completed", s.Name, other, d.Condition)
 			}
 		}
 	}
@@ -76,28 +76,27 @@ func TestCompose(t *testing.T) {
 		if monitor := *server.Environment["TOCSIN_SERVER_MONITOR"]; !strings.HasPrefix(monitor, "127.0.0.1:") {
 			t.Errorf("%s: other containers reach its monitor at %s, want it to begin with \"127.0.0.1:\"", name, monitor)
 		}
-		// Its volume was given to that user before.
+		// The owner of its volume was changed to that user before.
 		given := slices.ContainsFunc(project.Services["stores"].Volumes, func(v types.ServiceVolumeConfig) bool { return v.Source == name })
 		if server.DependsOn["stores"].Condition != types.ServiceConditionCompletedSuccessfully || !given {
-			t.Errorf("%s: begins without a volume that it may write", name)
+			t.Errorf("%s: got condition %q for stores, and its volume there: %v; want it to wait until stores has changed the owner of its volume", name, server.DependsOn["stores"].Condition, given)
 		}
 	}
 	if stores := project.Services["stores"]; stores.NetworkMode != "none" || !slices.Equal(stores.CapAdd, []string{"CHOWN", "DAC_READ_SEARCH"}) ||
 		!slices.Equal(stores.Command, []string{"1000:1000", "/stores"}) {
-		t.Errorf("stores: network %q, capabilities %v, command %q", stores.NetworkMode, stores.CapAdd, stores.Command)
+		t.Errorf("stores: got network %q, capabilities %v, command %q, want none, CHOWN and DAC_READ_SEARCH, 1000:1000 /stores", stores.NetworkMode, stores.CapAdd, stores.Command)
 	}
 	if v := project.Services["grafana"].Environment["GF_SECURITY_ADMIN_PASSWORD"]; v == nil || *v != "Gpassword" {
-		t.Error("grafana has a password that is not the one of .env")
+		t.Error("GF_SECURITY_ADMIN_PASSWORD of grafana is not the password of .env, want that")
 	}
-	// The secrets of senders and readers are only in the containers that check them.
+	// Only the containers that check the token have it.
 	for name, s := range project.Services {
 		listens := strings.HasPrefix(s.Image, "ghcr.io/tocsin-bus/") && name != "provision"
 		if v := s.Environment["TOCSIN_TOKEN"]; (v != nil && *v != "") != listens {
 			t.Errorf("%s: has the token: %v, want %v", name, v != nil, listens)
 		}
 	}
-	// Each may have its own key and no other; the dashboard has the key for its actions
-	// too.
+	// Each service has only its own key. The dashboard also has the key for actions of people.
 	for service, want := range map[string][]string{
 		"ingest-1": {"ingest"}, "ingest-2": {"ingest"}, "detector-1": {"detector"}, "detector-2": {"detector"},
 		"gateway": {"gateway"}, "dashboard": {"dashboard", "gateway"}, "provision": {"provisioner"},
@@ -109,7 +108,7 @@ func TestCompose(t *testing.T) {
 			got = append(got, s.Source)
 		}
 		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("%s has the keys %v", service, got)
+			t.Errorf("%s: got keys %v, want %v", service, got, want)
 		}
 	}
 	for role, secret := range project.Secrets {
@@ -117,14 +116,14 @@ func TestCompose(t *testing.T) {
 		if role == "kubeconfig" || role == "token" {
 			file = role
 		}
-		if secret.File != deploy(t, "compose", "keys", file) {
-			t.Errorf("the key of %s is %s", role, secret.File)
+		if want := deploy(t, "compose", "keys", file); secret.File != want {
+			t.Errorf("the key of %s is %s, want %s", role, secret.File, want)
 		}
 	}
-	// The routes have no space, which a server would not accept, and are complete.
+	// A server refuses routes with a space.
 	routes := *project.Services["nats-1"].Environment["TOCSIN_SERVER_ROUTES"]
 	if strings.Count(routes, `"nats-route://routes:Rpassword@nats-`) != 3 || strings.ContainsAny(routes, "\n") {
-		t.Errorf("routes %q", routes)
+		t.Errorf("got routes %q, want 3 with user and password, on one line", routes)
 	}
 }
 
@@ -132,22 +131,22 @@ func TestCompose(t *testing.T) {
 func bounded(t *testing.T, s types.ServiceConfig) {
 	t.Helper()
 	if s.Name != "provision" && s.Name != "stores" && s.MemLimit == 0 {
-		t.Errorf("%s: no limit of memory", s.Name)
+		t.Errorf("%s: got no memory limit, want one", s.Name)
 	}
 	if !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
-		t.Errorf("%s: may gain privileges", s.Name)
+		t.Errorf("%s: security options %v, want no-new-privileges:true among them", s.Name, s.SecurityOpt)
 	}
 	if !slices.Equal(s.CapDrop, []string{"ALL"}) || len(s.CapAdd) > 0 && s.Name != "stores" {
-		t.Errorf("%s: has capabilities: without %v, with %v", s.Name, s.CapDrop, s.CapAdd)
+		t.Errorf("%s: drops capabilities %v and adds %v, want it to drop ALL and add none", s.Name, s.CapDrop, s.CapAdd)
 	}
 	if !s.ReadOnly && s.Name != "grafana" { // that one writes outside its volume
-		t.Errorf("%s: may write its root", s.Name)
+		t.Errorf("%s: the root file system is writable, want it read-only", s.Name)
 	}
 	if s.Restart == "" {
-		t.Errorf("%s: stays ended", s.Name)
+		t.Errorf("%s: got no restart policy, want one", s.Name)
 	}
 	if image, tag, ok := strings.Cut(s.Image, ":"); !ok || tag == "latest" || image == "" {
-		t.Errorf("%s: image %q is of no version", s.Name, s.Image)
+		t.Errorf("%s: image %q, want one with a version", s.Name, s.Image)
 	}
 }
 
@@ -155,14 +154,14 @@ func bounded(t *testing.T, s types.ServiceConfig) {
 func ours(t *testing.T, s types.ServiceConfig) {
 	t.Helper()
 	if s.User != "1000:1000" || !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) {
-		t.Errorf("%s: user %q, read only %v, without %v", s.Name, s.User, s.ReadOnly, s.CapDrop)
+		t.Errorf("%s: got user %q, read-only %v, dropped capabilities %v, want 1000:1000, true, ALL", s.Name, s.User, s.ReadOnly, s.CapDrop)
 	}
 	if s.StopGracePeriod == nil || s.StopGracePeriod.String() != "30s" {
-		t.Errorf("%s: is given %v to end", s.Name, s.StopGracePeriod)
+		t.Errorf("%s: stop grace period %v, want 30s", s.Name, s.StopGracePeriod)
 	}
 	for _, name := range []string{"TOCSIN_NATS_URL", "TOCSIN_NATS_CREDS"} {
 		if v := s.Environment[name]; v == nil || *v == "" {
-			t.Errorf("%s: no %s", s.Name, name)
+			t.Errorf("%s: got no %s, want one", s.Name, name)
 		}
 	}
 }
@@ -174,7 +173,7 @@ func TestComposeNamesWhatIsMissing(t *testing.T) {
 		name, _, _ := strings.Cut(missing, "=")
 		env := slices.Delete(composeEnv(), i, i+1)
 		if _, err := composeProject(t, env...); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "README.md") {
-			t.Errorf("without %s: %v", name, err)
+			t.Errorf("without %s: error = %v, want %s and README.md in it", name, err, name)
 		}
 	}
 }

@@ -23,10 +23,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// leftOut are metrics of ours that no panel shows, with the reason.
+// leftOut has the reason for each metric of Tocsin that no panel shows.
 var leftOut = map[string]string{}
 
-// panel is a part of a dashboard that has queries.
+// panel is a panel of a dashboard.
 type panel struct {
 	Title   string
 	Type    string
@@ -35,7 +35,7 @@ type panel struct {
 	GridPos struct{ H, W, X, Y int }
 }
 
-// queries returns those of the dashboard, with a word in place of Grafana's variables.
+// queries returns the queries of the dashboard, with values in place of Grafana's variables.
 func queries(t *testing.T) (all []string) {
 	t.Helper()
 	var board struct {
@@ -50,16 +50,16 @@ func queries(t *testing.T) (all []string) {
 		t.Fatal(err)
 	}
 	if board.UID != "tocsin" || len(board.Templating.List) != 2 {
-		t.Errorf("%q has %d variables", board.UID, len(board.Templating.List))
+		t.Errorf("got dashboard %q with %d variables, want tocsin with 2", board.UID, len(board.Templating.List))
 	}
 	ids := map[int]bool{}
 	for _, p := range board.Panels {
 		if ids[p.ID] || p.Title == "" || p.GridPos.X+p.GridPos.W > 24 {
-			t.Errorf("panel %d %q is not where or what it should be", p.ID, p.Title)
+			t.Errorf("got panel %d %q at %+v, want a unique id, a title, and a right edge of at most 24", p.ID, p.Title, p.GridPos)
 		}
 		ids[p.ID] = true
 		if p.Type != "row" && len(p.Targets) == 0 {
-			t.Errorf("%s shows nothing", p.Title)
+			t.Errorf("panel %q has no queries, want some", p.Title)
 		}
 		for _, target := range p.Targets {
 			all = append(all, strings.NewReplacer("$__rate_interval", "5m", "$job", "tocsin.*").Replace(target.Expr))
@@ -73,7 +73,7 @@ func metricsOf(t *testing.T, query string) (names []string) {
 	t.Helper()
 	expr, err := parser.ParseExpr(query)
 	if err != nil {
-		t.Fatalf("%s: %v", query, err)
+		t.Fatalf("parse the query %s: %v", query, err)
 	}
 	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
 		if v, ok := node.(*parser.VectorSelector); ok {
@@ -93,7 +93,7 @@ func TestMetricsExist(t *testing.T) {
 		for _, name := range metricsOf(t, query) {
 			used[name] = true
 			if !metrics[name] && name != "up" {
-				t.Errorf("%s uses %s, which no service has", where, name)
+				t.Errorf("%s uses %s, want a metric of a service", where, name)
 			}
 		}
 	}
@@ -110,22 +110,22 @@ func TestMetricsExist(t *testing.T) {
 			rules++
 			ask(r.Alert, r.Expr)
 			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
-				t.Errorf("%s says too little", r.Alert)
+				t.Errorf("rule %s has severity %q and summary %q, want both", r.Alert, r.Labels["severity"], r.Annotations["summary"])
 			}
 		}
 	}
 	if rules == 0 {
-		t.Error("no rules")
+		t.Error("got no rules, want some")
 	}
 	for name := range metrics {
 		base := regexp.MustCompile(`_(sum|count|bucket)$`).ReplaceAllString(name, "")
 		if strings.HasPrefix(name, "tocsin_") && !used[name] && !used[base+"_bucket"] && leftOut[name] == "" {
-			t.Errorf("no panel or rule uses %s", name)
+			t.Errorf("no panel or rule uses %s, want one, or a reason in leftOut", name)
 		}
 	}
 	for name := range leftOut {
 		if !metrics[name] || used[name] {
-			t.Errorf("%s need not be left out", name)
+			t.Errorf("leftOut has %s, want only metrics that exist and are not used", name)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func TestScrapeConfig(t *testing.T) {
 	asked := 0
 	for _, job := range cfg.ScrapeConfigs {
 		if file := job.Authorization.CredentialsFile; !slices.Contains(secrets, file) {
-			t.Errorf("%s proves itself by %q, which is not among the secrets of Prometheus: %v", job.JobName, file, secrets)
+			t.Errorf("%s has the credentials file %q, want one of the secrets of Prometheus: %v", job.JobName, file, secrets)
 		}
 		for _, static := range job.Static {
 			for _, target := range static.Targets {
@@ -181,21 +181,21 @@ func TestScrapeConfig(t *testing.T) {
 				}
 				s, ok := project.Services[host]
 				if !ok {
-					t.Errorf("%s is asked, and not run", target)
+					t.Errorf("target %s is no service of the compose file, want one", target)
 					continue
 				}
 				asked++
 				if hosts := *s.Environment["TOCSIN_ALLOWED_HOSTS"]; !slices.Contains(strings.Split(hosts, ","), host) {
-					t.Errorf("%s refuses to be asked by that name: %s", target, hosts)
+					t.Errorf("TOCSIN_ALLOWED_HOSTS of %s = %s, want %s among them", target, hosts, host)
 				}
 			}
 		}
 		if !strings.HasPrefix(job.JobName, "tocsin-") {
-			t.Errorf("job %s is not among those that the dashboard shows", job.JobName)
+			t.Errorf("got job %s, want the prefix tocsin-, which the dashboard shows", job.JobName)
 		}
 	}
 	if asked == 0 {
-		t.Error("no target is scraped")
+		t.Error("got no targets, want some")
 	}
 }
 
@@ -277,7 +277,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	deadline := time.Now().Add(60 * time.Second)
 	for !ok() {
 		if time.Now().After(deadline) {
-			t.Fatalf("no %s within a minute", what)
+			t.Fatalf("timed out waiting for %s", what)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -25,43 +25,42 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kubernetesVersion is the version whose schemas are used: the newest that the checker
-// has.
+// kubernetesVersion is the newest version whose schemas kubectl-validate has.
 const kubernetesVersion = "1.30"
 
-// kubectlValidate is the checker.
+// kubectlValidate is the module that checks schemas.
 const kubectlValidate = "sigs.k8s.io/kubectl-validate@v0.0.4"
 
-// watching is the part of an overlay that enables kubewatch.
+// watching has the line of each overlay that enables kubewatch.
 var watching = map[string]string{
 	"single":  "components: [../../kubewatch/sidecar]",
 	"cluster": "components: [../../kubewatch]",
 }
 
-// watchingOne makes kubewatch watch one namespace only.
+// watchingOne has the line that makes kubewatch watch one namespace only.
 var watchingOne = map[string]string{
 	"single":  "components: [../../kubewatch/sidecar, ../../kubewatch/namespaced]",
 	"cluster": "components: [../../kubewatch, ../../kubewatch/namespaced]",
 }
 
 const (
-	// oneNamespace names it.
+	// oneNamespace names that namespace.
 	oneNamespace = "configMapGenerator: [{ name: kubewatch, literals: [namespace=shop] }]"
-	// wayOut lets kubewatch connect to the API server.
-	wayOut = "patches: [{ path: api-server.yaml }]"
+	// apiServerAccess lets kubewatch connect to the API server.
+	apiServerAccess = "patches: [{ path: api-server.yaml }]"
 )
 
-// slicesOfEndpoints are the addresses of an API server, as kubectl gets them.
-const slicesOfEndpoints = `{"kind":"List","items":[
+// endpointSlices are the addresses of an API server, as kubectl gets them.
+const endpointSlices = `{"kind":"List","items":[
 	{"addressType":"IPv4","endpoints":[{"addresses":["10.0.0.1"]},{"addresses":["10.0.0.2"]}],"ports":[{"name":"https","port":6443,"protocol":"TCP"}]},
 	{"addressType":"IPv6","endpoints":[{"addresses":["fd00::1"]}],"ports":[{"name":"https","port":443,"protocol":"TCP"}]}]}`
 
-// apiServer is the patch that kubewatch/api-server.tmpl writes. kubectl also executes
-// it by text/template, with the JSON of the objects.
+// apiServer returns the patch that kubewatch/api-server.tmpl makes. kubectl executes the
+// template in the same way, with the JSON of the objects.
 func apiServer(t *testing.T) string {
 	t.Helper()
 	var endpoints any
-	if err := json.Unmarshal([]byte(slicesOfEndpoints), &endpoints); err != nil {
+	if err := json.Unmarshal([]byte(endpointSlices), &endpoints); err != nil {
 		t.Fatal(err)
 	}
 	of, err := template.New("api-server").Parse(string(read(t, deploy(t, "kubernetes", "kubewatch", "api-server.tmpl"))))
@@ -88,7 +87,7 @@ func overlay(t *testing.T, name string) [][]byte {
 	name, watches, _ := strings.Cut(name, "+")
 	at := filepath.Join(dir, "kubernetes", "overlays", name)
 	lines := map[string][]string{
-		"kubewatch": {watching[name], wayOut}, "namespaced": {watchingOne[name], oneNamespace, wayOut}, "closed": {watching[name]},
+		"kubewatch": {watching[name], apiServerAccess}, "namespaced": {watchingOne[name], oneNamespace, apiServerAccess}, "closed": {watching[name]},
 	}[watches]
 	file := filepath.Join(at, "kustomization.yaml")
 	if err := os.WriteFile(file, slices.Concat(read(t, file), []byte(strings.Join(lines, "\n")+"\n")), 0o600); err != nil {
@@ -156,7 +155,7 @@ func strict[T any](t *testing.T, text []byte) T {
 	t.Helper()
 	var object T
 	if err := yaml.UnmarshalStrict(text, &object); err != nil {
-		t.Fatalf("%v\n%s", err, text)
+		t.Fatalf("decode a manifest: %v\n%s", err, text)
 	}
 	return object
 }
@@ -170,29 +169,29 @@ func (i *installation) read(t *testing.T, text []byte) {
 	}
 	i.kinds = append(i.kinds, is.Kind+"/"+is.Name)
 	if wide := is.Kind == "Namespace" || strings.HasPrefix(is.Kind, "ClusterRole"); !wide && is.Namespace != "tocsin" {
-		t.Errorf("%s/%s is in the namespace %q", is.Kind, is.Name, is.Namespace)
+		t.Errorf("%s/%s is in the namespace %q, want tocsin", is.Kind, is.Name, is.Namespace)
 	}
 	if is.Kind != "ConfigMap" && is.Labels["app.kubernetes.io/part-of"] != "tocsin" {
-		t.Errorf("%s/%s has no part-of label", is.Kind, is.Name)
+		t.Errorf("%s/%s has labels %v, want app.kubernetes.io/part-of: tocsin", is.Kind, is.Name, is.Labels)
 	}
 	switch is.GroupVersionKind() {
 	case appsv1.SchemeGroupVersion.WithKind("Deployment"):
 		d := strict[appsv1.Deployment](t, text)
 		i.pods = append(i.pods, pod{d.Name, is.Kind, *d.Spec.Replicas, d.Spec.Template, d.Spec.Selector.MatchLabels})
 		if u := d.Spec.Strategy.RollingUpdate; u == nil || u.MaxUnavailable.IntValue() != 0 || u.MaxSurge.IntValue() != 1 {
-			t.Errorf("%s: fewer are there while it is replaced", d.Name)
+			t.Errorf("%s: rolling update %+v, want maxUnavailable 0 and maxSurge 1", d.Name, u)
 		}
 	case appsv1.SchemeGroupVersion.WithKind("StatefulSet"):
 		s := strict[appsv1.StatefulSet](t, text)
 		i.pods = append(i.pods, pod{s.Name, is.Kind, *s.Spec.Replicas, s.Spec.Template, s.Spec.Selector.MatchLabels})
 		if len(s.Spec.VolumeClaimTemplates) != 1 {
-			t.Errorf("%s keeps nothing", s.Name)
+			t.Errorf("%s: got %d volume claim templates, want 1", s.Name, len(s.Spec.VolumeClaimTemplates))
 		}
 	case batchv1.SchemeGroupVersion.WithKind("Job"):
 		j := strict[batchv1.Job](t, text)
 		i.pods = append(i.pods, pod{j.Name, is.Kind, 1, j.Spec.Template, nil})
 		if j.Spec.BackoffLimit == nil || j.Spec.TTLSecondsAfterFinished == nil {
-			t.Errorf("%s stays, or is tried for ever", j.Name)
+			t.Errorf("%s: backoffLimit or ttlSecondsAfterFinished is not set, want both", j.Name)
 		}
 	case policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"):
 		i.budgets = append(i.budgets, strict[policyv1.PodDisruptionBudget](t, text))
@@ -219,7 +218,7 @@ func (i *installation) read(t *testing.T, text []byte) {
 			i.configs["ConfigMap/"+c.Name] = append(i.configs["ConfigMap/"+c.Name], key)
 		}
 	default:
-		t.Errorf("the test does not check a %v", is.GroupVersionKind())
+		t.Errorf("got an object of %v, want only kinds that this test checks", is.GroupVersionKind())
 	}
 }
 
@@ -258,7 +257,7 @@ func TestSchemas(t *testing.T) {
 		// It finds errors.
 		for _, wrong := range [][2]string{{"periodSeconds: 10", "periodSeconds: often"}, {"readinessProbe:", "readynessProbe:"}, {"type: RuntimeDefault", "type: 7"}} {
 			if out, err := validate(func(s string) string { return strings.ReplaceAll(s, wrong[0], wrong[1]) }); err == nil {
-				t.Errorf("%s: %s is valid\n%s", name, wrong[1], out)
+				t.Errorf("%s: %s is valid, want an error\n%s", name, wrong[1], out)
 			}
 		}
 	}
@@ -269,80 +268,81 @@ func TestPods(t *testing.T) {
 	for _, name := range overlays {
 		i := installed(t, name)
 		if i.namespace.Labels["pod-security.kubernetes.io/enforce"] != "restricted" {
-			t.Errorf("%s: the namespace takes any pod", name)
+			t.Errorf("%s: labels of the namespace are %v, want pod-security.kubernetes.io/enforce: restricted", name, i.namespace.Labels)
 		}
 		if len(i.pods) == 0 {
-			t.Fatalf("%s: no pods", name)
+			t.Fatalf("%s: got no pods, want some", name)
 		}
 		for _, p := range i.pods {
 			for _, wrong := range slices.Concat(podRules(p, i), containerRules(p)) {
-				t.Errorf("%s: %s/%s: %s", name, p.kind, p.name, wrong)
+				t.Errorf("%s: got %s/%s that %s, want none", name, p.kind, p.name, wrong)
 			}
 		}
 	}
 }
 
+// podRules returns the rules for pods that a pod violates.
 func podRules(p pod, i *installation) (wrong []string) {
 	s := p.spec.Spec
-	no := func(ok bool, why string) {
+	check := func(ok bool, violation string) {
 		if !ok {
-			wrong = append(wrong, why)
+			wrong = append(wrong, violation)
 		}
 	}
-	no(s.AutomountServiceAccountToken != nil && *s.AutomountServiceAccountToken == (p.name == "kubewatch"), "has a token for the cluster, or none where it needs one")
-	no(slices.ContainsFunc(i.accounts, func(a corev1.ServiceAccount) bool {
+	check(s.AutomountServiceAccountToken != nil && *s.AutomountServiceAccountToken == (p.name == "kubewatch"), "has a token for the cluster, or none where it needs one")
+	check(slices.ContainsFunc(i.accounts, func(a corev1.ServiceAccount) bool {
 		return a.Name == s.ServiceAccountName && a.AutomountServiceAccountToken != nil && !*a.AutomountServiceAccountToken
 	}), "has no account of its own without a token")
-	no(s.EnableServiceLinks != nil && !*s.EnableServiceLinks, "gets the addresses of all services as variables")
-	no(!s.HostNetwork && !s.HostPID && !s.HostIPC, "shares with its node")
+	check(s.EnableServiceLinks != nil && !*s.EnableServiceLinks, "gets the addresses of all services as environment variables")
+	check(!s.HostNetwork && !s.HostPID && !s.HostIPC, "shares namespaces with its node")
 	if sc := s.SecurityContext; sc == nil {
-		no(false, "has no security context")
+		check(false, "has no security context")
 	} else {
-		no(sc.RunAsNonRoot != nil && *sc.RunAsNonRoot, "may be root")
-		no(sc.RunAsUser != nil && *sc.RunAsUser > 0, "is of no user")
-		no(sc.SeccompProfile != nil && sc.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault, "has no seccomp profile")
+		check(sc.RunAsNonRoot != nil && *sc.RunAsNonRoot, "may be root")
+		check(sc.RunAsUser != nil && *sc.RunAsUser > 0, "names no user")
+		check(sc.SeccompProfile != nil && sc.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault, "has no seccomp profile")
 	}
 	for k, v := range p.selector {
-		no(p.spec.Labels[k] == v, "does not select its own pods")
+		check(p.spec.Labels[k] == v, "does not select its own pods")
 	}
 	// A Secret or ConfigMap that is named exists, under its final name.
 	for _, v := range s.Volumes {
 		switch {
 		case v.Secret != nil:
-			no(len(i.configs["Secret/"+v.Secret.SecretName]) > 0, "mounts a Secret that there is not: "+v.Secret.SecretName)
+			check(len(i.configs["Secret/"+v.Secret.SecretName]) > 0, "mounts a Secret that does not exist: "+v.Secret.SecretName)
 		case v.ConfigMap != nil:
-			no(len(i.configs["ConfigMap/"+v.ConfigMap.Name]) > 0, "mounts a ConfigMap that there is not: "+v.ConfigMap.Name)
+			check(len(i.configs["ConfigMap/"+v.ConfigMap.Name]) > 0, "mounts a ConfigMap that does not exist: "+v.ConfigMap.Name)
 		case v.Projected != nil:
 			holders := 0
 			for _, c := range s.Containers {
 				if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name }) {
 					holders++
-					no(c.Name == "kubewatch", "has a token for the cluster in "+c.Name)
+					check(c.Name == "kubewatch", "has a token for the cluster in "+c.Name)
 				}
 			}
-			no(holders == 1, "mounts "+v.Name)
+			check(holders == 1, "mounts "+v.Name)
 		default:
-			no(false, "mounts "+v.Name)
+			check(false, "mounts "+v.Name)
 		}
 	}
 	if p.kind == "Job" {
 		return wrong
 	}
-	no(s.TerminationGracePeriodSeconds != nil && *s.TerminationGracePeriodSeconds >= 45, "has too little time to end")
+	check(s.TerminationGracePeriodSeconds != nil && *s.TerminationGracePeriodSeconds >= 45, "has a grace period of less than 45 s")
 	if p.replicas == 1 {
 		return wrong
 	}
 	spread := slices.ContainsFunc(s.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool {
 		return c.TopologyKey == corev1.LabelHostname && matches(c.LabelSelector, p.spec.Labels)
 	})
-	no(spread, "may be on one node alone")
+	check(spread, "may run on one node only")
 	budgets := 0
 	for _, b := range i.budgets {
 		if matches(b.Spec.Selector, p.spec.Labels) {
 			budgets++
 		}
 	}
-	no(budgets == 1, fmt.Sprintf("has %d disruption budgets", budgets))
+	check(budgets == 1, fmt.Sprintf("has %d disruption budgets", budgets))
 	return wrong
 }
 
@@ -351,51 +351,52 @@ func matches(s *metav1.LabelSelector, of map[string]string) bool {
 	return err == nil && !selector.Empty() && selector.Matches(labels.Set(of))
 }
 
+// containerRules returns the rules for containers that a pod violates.
 func containerRules(p pod) (wrong []string) {
 	if n := len(p.spec.Spec.InitContainers); n > 0 {
 		wrong = append(wrong, "has init containers, which the test does not check")
 	}
 	for _, c := range p.spec.Spec.Containers {
-		no := func(ok bool, why string) {
+		check := func(ok bool, violation string) {
 			if !ok {
-				wrong = append(wrong, c.Name+" "+why)
+				wrong = append(wrong, violation+" ("+c.Name+")")
 			}
 		}
-		no(!c.Resources.Limits.Memory().IsZero() && !c.Resources.Limits.Cpu().IsZero(), "has no limits")
-		no(!c.Resources.Requests.Memory().IsZero() && !c.Resources.Requests.Cpu().IsZero(), "asks for no resources")
+		check(!c.Resources.Limits.Memory().IsZero() && !c.Resources.Limits.Cpu().IsZero(), "has no limits")
+		check(!c.Resources.Requests.Memory().IsZero() && !c.Resources.Requests.Cpu().IsZero(), "requests no resources")
 		if sc := c.SecurityContext; sc == nil || sc.Capabilities == nil {
-			no(false, "has no security context")
+			check(false, "has no security context")
 		} else {
-			no(sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation, "may gain privileges")
-			no(sc.ReadOnlyRootFilesystem != nil && *sc.ReadOnlyRootFilesystem, "may write its root")
-			no(slices.Equal(sc.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(sc.Capabilities.Add) == 0, "has capabilities")
-			no(sc.Privileged == nil || !*sc.Privileged, "is privileged")
+			check(sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation, "may gain privileges")
+			check(sc.ReadOnlyRootFilesystem != nil && *sc.ReadOnlyRootFilesystem, "has a writable root file system")
+			check(slices.Equal(sc.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(sc.Capabilities.Add) == 0, "has capabilities")
+			check(sc.Privileged == nil || !*sc.Privileged, "is privileged")
 		}
 		_, tag, ok := strings.Cut(c.Image, ":")
-		no(ok && tag != "" && tag != "latest", "is of no version: "+c.Image)
+		check(ok && tag != "" && tag != "latest", "has an image without a version: "+c.Image)
 		for _, e := range c.Env {
-			no(e.Value != "secret" && !strings.HasPrefix(e.Value, "SU"), "has a secret in clear: "+e.Name)
+			check(e.Value != "secret" && !strings.HasPrefix(e.Value, "SU"), "has a secret in plain text: "+e.Name)
 		}
 		if limit := c.Resources.Limits.Memory(); p.kind != "Job" {
-			no(hasVariable(c, "GOMEMLIMIT") && limit.Value() > 0, "has no GOMEMLIMIT")
+			check(hasVariable(c, "GOMEMLIMIT") && limit.Value() > 0, "has no GOMEMLIMIT")
 		}
 		if p.kind == "Job" {
 			continue
 		}
 		for what, probe := range map[string]*corev1.Probe{"starts": c.StartupProbe, "is ready": c.ReadinessProbe, "lives": c.LivenessProbe} {
-			no(probe != nil, "has no probe whether it "+what)
+			check(probe != nil, "has no probe whether it "+what)
 			if probe == nil {
 				continue
 			}
-			no(probe.TimeoutSeconds > 0 && probe.PeriodSeconds > 0, "has a probe without bounds whether it "+what)
+			check(probe.TimeoutSeconds > 0 && probe.PeriodSeconds > 0, "has a probe without bounds whether it "+what)
 			if get := probe.HTTPGet; get != nil {
-				no(slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool { return port.Name == get.Port.StrVal }), "is asked at "+get.Port.StrVal)
+				check(slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool { return port.Name == get.Port.StrVal }), "is asked at "+get.Port.StrVal)
 				ours := strings.Contains(c.Image, "tocsin")
 				host := slices.ContainsFunc(get.HTTPHeaders, func(h corev1.HTTPHeader) bool { return h.Name == "Host" && h.Value == "localhost" })
-				no(!ours || host, "refuses the Host of a kubelet")
+				check(!ours || host, "refuses the Host of a kubelet")
 			}
 		}
-		no(c.LivenessProbe == nil || c.LivenessProbe.HTTPGet == nil || !strings.HasPrefix(c.LivenessProbe.HTTPGet.Path, "/readyz"), "restarts when the bus is unreachable")
+		check(c.LivenessProbe == nil || c.LivenessProbe.HTTPGet == nil || !strings.HasPrefix(c.LivenessProbe.HTTPGet.Path, "/readyz"), "restarts when the bus is unreachable")
 	}
 	return wrong
 }
@@ -417,12 +418,12 @@ func TestServicesFindPods(t *testing.T) {
 				found++
 				for _, port := range s.Spec.Ports {
 					if !hasPort(p, port.TargetPort.StrVal) {
-						t.Errorf("%s: %s leads to no port %s of %s", name, s.Name, port.TargetPort.StrVal, p.name)
+						t.Errorf("%s: service %s has target port %s, want a port of %s", name, s.Name, port.TargetPort.StrVal, p.name)
 					}
 				}
 			}
 			if found != 1 {
-				t.Errorf("%s: %s leads to pods of %d kinds, want one", name, s.Name, found)
+				t.Errorf("%s: service %s selects pods of %d workloads, want 1", name, s.Name, found)
 			}
 		}
 	}
@@ -444,7 +445,7 @@ func TestNetworkPolicies(t *testing.T) {
 		for _, np := range i.policies {
 			for _, rule := range np.Spec.Egress {
 				if len(rule.Ports) == 0 || len(rule.To) == 0 {
-					t.Errorf("%s: %s lets out to anywhere, want an entry in Ports and an entry in To", name, np.Name)
+					t.Errorf("%s: policy %s allows connections to any address or port, want To and Ports", name, np.Name)
 				}
 			}
 			if len(np.Spec.PodSelector.MatchLabels) == 0 {
@@ -459,22 +460,22 @@ func TestNetworkPolicies(t *testing.T) {
 				found = true
 				for _, rule := range np.Spec.Ingress {
 					if len(rule.From) == 0 || len(rule.Ports) == 0 {
-						t.Errorf("%s: %s lets everybody in, want an entry in From and an entry in Ports", name, np.Name)
+						t.Errorf("%s: policy %s allows connections from any client or to any port, want From and Ports", name, np.Name)
 					}
 					for _, port := range rule.Ports {
 						if !hasPort(p, port.Port.StrVal) {
-							t.Errorf("%s: %s opens %s, which %s has not", name, np.Name, port.Port.StrVal, p.name)
+							t.Errorf("%s: policy %s opens port %s, want a port of %s", name, np.Name, port.Port.StrVal, p.name)
 						}
 						opened[p.name+" "+port.Port.StrVal] = true
 					}
 				}
 			}
 			if !found && strings.HasPrefix(name, "cluster") { // the base is for both
-				t.Errorf("%s: %s is about no pods", name, np.Name)
+				t.Errorf("%s: policy %s selects no pods, want some", name, np.Name)
 			}
 		}
 		if !closed {
-			t.Errorf("%s: what is not forbidden is allowed", name)
+			t.Errorf("%s: got no policy that forbids everything by default, want one", name)
 		}
 		for _, p := range i.pods {
 			for _, c := range p.spec.Spec.Containers {
@@ -482,7 +483,7 @@ func TestNetworkPolicies(t *testing.T) {
 					// Policies do not apply to a kubelet, and no other client uses a
 					// server's monitor.
 					if !opened[p.name+" "+port.Name] && port.Name != "monitor" {
-						t.Errorf("%s: no client may reach %s of %s", name, port.Name, p.name)
+						t.Errorf("%s: no policy opens port %s of %s, want one", name, port.Name, p.name)
 					}
 				}
 			}
@@ -506,7 +507,7 @@ func TestKeysAreForTheirRole(t *testing.T) {
 			"kubewatch": {"kubewatch"}, "nats": nil,
 		}[p.name]
 		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("%s has the keys %v", p.name, got)
+			t.Errorf("%s: got keys %v, want %v", p.name, got, want)
 		}
 	}
 }
@@ -527,7 +528,7 @@ func TestRights(t *testing.T) {
 		i := installed(t, name)
 		if !strings.HasSuffix(name, "+kubewatch") { // an object in one namespace has its Role there
 			if len(i.rights)+len(i.bindings) > 0 {
-				t.Errorf("%s: unexpected rights", name)
+				t.Errorf("%s: got %d ClusterRoles and %d bindings, want none", name, len(i.rights), len(i.bindings))
 			}
 			continue
 		}
@@ -539,12 +540,12 @@ func TestRights(t *testing.T) {
 			got = append(got, allowed(r)...)
 		}
 		if slices.Sort(got); !slices.Equal(got, want) {
-			t.Errorf("%s: it may %q", name, got)
+			t.Errorf("%s: the ClusterRole allows %q, want %q", name, got, want)
 		}
 		b := i.bindings[0]
 		holder := []rbacv1.Subject{{Kind: "ServiceAccount", Name: "kubewatch", Namespace: "tocsin"}}
 		if b.RoleRef.Name != i.rights[0].Name || !slices.Equal(b.Subjects, holder) {
-			t.Errorf("%s: %s is for %v", name, b.RoleRef.Name, b.Subjects)
+			t.Errorf("%s: got a binding of %s to %v, want %s to %v", name, b.RoleRef.Name, b.Subjects, i.rights[0].Name, holder)
 		}
 		holders := 0
 		for _, p := range i.pods {
@@ -553,19 +554,19 @@ func TestRights(t *testing.T) {
 			}
 		}
 		if holders != 1 {
-			t.Errorf("%s: %d kinds of pods have its account", name, holders)
+			t.Errorf("%s: got %d workloads with the account kubewatch, want 1", name, holders)
 		}
 		// Enabling it is what the page describes.
 		overlay, _, _ := strings.Cut(name, "+")
 		if !strings.Contains(string(read(t, deploy(t, "kubernetes", "README.md"))), watching[overlay]) {
-			t.Errorf("the README does not say %q", watching[overlay])
+			t.Errorf("deploy/kubernetes/README.md: got no %q, want it", watching[overlay])
 		}
 	}
 }
 
-// TestWayToTheAPIServer checks that kubewatch may connect to the configured addresses,
-// and without any to none.
-func TestWayToTheAPIServer(t *testing.T) {
+// TestAPIServerAccess checks that kubewatch may connect to the configured addresses, and
+// to none without configuration.
+func TestAPIServerAccess(t *testing.T) {
 	for name, want := range map[string][]string{
 		"cluster+closed": nil, "single+closed": nil,
 		"cluster+kubewatch": {"10.0.0.1/32:6443", "10.0.0.2/32:6443", "fd00::1/128:443"},
@@ -587,13 +588,13 @@ func TestWayToTheAPIServer(t *testing.T) {
 			}
 		}
 		if !found || !slices.Equal(got, want) {
-			t.Errorf("%s: it gets out to %q, want %q; there is a policy: %v", name, got, want, found)
+			t.Errorf("%s: kubewatch may connect to %q, want %q; got a policy: %v, want one", name, got, want, found)
 		}
 	}
 	readme := string(read(t, deploy(t, "kubernetes", "README.md")))
-	for _, line := range []string{wayOut, oneNamespace, watchingOne["cluster"], "-o go-template-file=kubewatch/api-server.tmpl", "kubewatch/namespaced/role.yaml"} {
+	for _, line := range []string{apiServerAccess, oneNamespace, watchingOne["cluster"], "-o go-template-file=kubewatch/api-server.tmpl", "kubewatch/namespaced/role.yaml"} {
 		if !strings.Contains(readme, line) {
-			t.Errorf("the README does not say %q", line)
+			t.Errorf("deploy/kubernetes/README.md: got no %q, want it", line)
 		}
 	}
 }
@@ -616,13 +617,13 @@ func TestRightsInOneNamespace(t *testing.T) {
 					}
 					watched++
 					if ref := e.ValueFrom.ConfigMapKeyRef; c.Name != "kubewatch" || !slices.Equal(i.configs["ConfigMap/"+ref.Name], []string{ref.Key}) {
-						t.Errorf("%s: %s has its namespace from %s, which has %q", name, c.Name, ref.Name, i.configs["ConfigMap/"+ref.Name])
+						t.Errorf("%s: TOCSIN_KUBE_NAMESPACE of %s is key %s of %s, which has %q; want kubewatch with the only key", name, c.Name, ref.Key, ref.Name, i.configs["ConfigMap/"+ref.Name])
 					}
 				}
 			}
 		}
 		if watched != 1 {
-			t.Errorf("%s: %d containers know their namespace, want 1", name, watched)
+			t.Errorf("%s: got %d containers with TOCSIN_KUBE_NAMESPACE, want 1", name, watched)
 		}
 	}
 	objects := strings.Split(string(read(t, deploy(t, "kubernetes", "kubewatch", "namespaced", "role.yaml"))), "\n---\n")
@@ -644,7 +645,7 @@ func TestRightsInOneNamespace(t *testing.T) {
 	}
 	holder := []rbacv1.Subject{{Kind: "ServiceAccount", Name: "kubewatch", Namespace: "tocsin"}}
 	if role.Namespace != "" || binding.Namespace != "" || binding.RoleRef.Kind != "Role" || binding.RoleRef.Name != role.Name || !slices.Equal(binding.Subjects, holder) {
-		t.Errorf("the Role is in %q, and bound in %q by %+v to %v", role.Namespace, binding.Namespace, binding.RoleRef, binding.Subjects)
+		t.Errorf("got the Role in %q, bound in %q by %+v to %v; want no namespaces, and a binding of %s to %v", role.Namespace, binding.Namespace, binding.RoleRef, binding.Subjects, role.Name, holder)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package manifests checks the files in deploy/: that their readers accept each, and
-// that every container has the restrictions that we want.
+// Package manifests checks the files in deploy/: that the programs that read them accept
+// them, and that every container is restricted.
 package manifests
 
 import (
@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// deploy is the folder that is checked.
+// deploy returns the path of a file below deploy/.
 func deploy(t *testing.T, path ...string) string {
 	t.Helper()
 	root, err := filepath.Abs("../../deploy")
@@ -33,19 +33,19 @@ func program(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("%s is not here", name)
+		t.Skipf("%s is not installed", name)
 	}
 	return path
 }
 
-// must runs a program and prints its output if it fails.
+// must runs a program that has to succeed, and returns its output.
 func must(t *testing.T, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+		t.Fatalf("%s %v: got %v, want success\n%s", name, args, err, out)
 	}
 	return string(out)
 }

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// unit parses a unit: each key of each section, with its values. An empty value resets
-// the earlier ones, and is kept as such.
+// unit parses a unit: each key of each section, with all its values, also empty ones.
 func unit(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	keys, section := map[string][]string{}, ""
@@ -48,7 +47,7 @@ func TestUnits(t *testing.T) {
 		}
 		for key, value := range want {
 			if got := keys[key]; !slices.Equal(got, []string{value}) {
-				t.Errorf("%s: %s is %q, not %q", file, key, got, value)
+				t.Errorf("%s: %s = %q, want %q", file, key, got, value)
 			}
 		}
 		if start := keys["Service.ExecStart"]; len(start) != 1 || !strings.HasSuffix(start[0], "/bin/tocsin up") {
@@ -64,7 +63,7 @@ func TestUnits(t *testing.T) {
 func TestUnitsAreValid(t *testing.T) {
 	analyze := program(t, "systemd-analyze")
 	dir := t.TempDir()
-	// systemd looks for the program, so there is one at the path of the unit.
+	// systemd checks that the program of the unit exists.
 	bin := filepath.Join(dir, "tocsin")
 	if err := os.WriteFile(bin, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
