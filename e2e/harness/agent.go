@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -40,26 +39,25 @@ type NotificationData struct {
 	Alerts        []map[string]any `json:"alerts"`
 }
 
-// Agent is go-sdk's client over a real gateway process.
+// Agent is go-sdk's client, connected to a real gateway process.
 type Agent struct {
 	Session *mcp.ClientSession
-	// Notes has the notifications in order. It holds 1,000; later ones are dropped
-	// while it is full.
+	// Notes has the notifications in order. While it holds 1,000, further ones are dropped.
 	Notes chan Notification
-	// NewTools receives a value when the gateway has reported a change of its list of
-	// tools.
+	// NewTools receives a value when the gateway reports a change of its list of tools.
 	NewTools chan struct{}
 	Log      *Log
 	cmd      *exec.Cmd
 }
 
-// StartAgent runs tocsin gateway on a state directory and initializes it. The bus must
-// run: the gateway does not start it.
+// StartAgent runs tocsin gateway on a state directory and initializes a session. The
+// gateway does not start a bus.
 func StartAgent(ctx context.Context, bin, stateDir, name string, args ...string) (*Agent, error) {
 	return StartAgentWith(ctx, bin, stateDir, name, nil, append([]string{"--autostart=false"}, args...)...)
 }
 
-// StartAgentWith is StartAgent with more environment, and with autostart.
+// StartAgentWith is StartAgent with more environment. The gateway starts a bus if none
+// runs.
 func StartAgentWith(ctx context.Context, bin, stateDir, name string, env []string, args ...string) (*Agent, error) {
 	a := newAgent()
 	a.cmd = exec.Command(bin, append([]string{"gateway"}, args...)...) //nolint:noctx // ended by Close
@@ -72,8 +70,8 @@ func StartAgentWith(ctx context.Context, bin, stateDir, name string, env []strin
 	return a, nil
 }
 
-// DialAgent initializes a session with a gateway that serves HTTP. It has no process of
-// its own, so no log, id or exit code.
+// DialAgent initializes a session with a gateway that serves HTTP. The agent has no
+// process, so its Log is empty and Kill, PID and ExitCode must not be called.
 func DialAgent(ctx context.Context, url, name string) (*Agent, error) {
 	return DialAgentAs(ctx, url, name, "")
 }
@@ -88,7 +86,7 @@ func DialAgentAs(ctx context.Context, url, name, token string) (*Agent, error) {
 	return a, a.connect(ctx, name, transport)
 }
 
-// bearer adds a token to requests.
+// bearer adds a bearer token to requests.
 type bearer string
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -165,7 +163,7 @@ func (a *Agent) Call(ctx context.Context, tool string, args map[string]any) ([]s
 	for _, c := range r.Content {
 		t, ok := c.(*mcp.TextContent)
 		if !ok {
-			return nil, fmt.Errorf("call %s: a block of type %T", tool, c)
+			return nil, fmt.Errorf("call %s: got a block of type %T, want text", tool, c)
 		}
 		blocks = append(blocks, t.Text)
 	}
@@ -201,13 +199,13 @@ func (a *Agent) Observe(ctx context.Context, args map[string]any) (Observed, err
 	case 2:
 		return parseBlock(blocks[0], blocks[1])
 	default:
-		return Observed{}, fmt.Errorf("observe answered with %d blocks", len(blocks))
+		return Observed{}, fmt.Errorf("observe: got %d blocks, want 1 or 2", len(blocks))
 	}
 }
 
-// ObserveAll reads a list to its end, page by page, and returns its entries, newest
-// first, and the alerts that were delivered meanwhile.
-func (a *Agent) ObserveAll(ctx context.Context, what string, args map[string]any) (entries []json.RawMessage, came []alert.Alert, err error) {
+// ObserveAll reads all pages of a list. It returns the entries, newest first, and the
+// alerts that were delivered meanwhile.
+func (a *Agent) ObserveAll(ctx context.Context, what string, args map[string]any) (entries []json.RawMessage, delivered []alert.Alert, err error) {
 	args = maps.Clone(args)
 	if args == nil {
 		args = map[string]any{}
@@ -222,25 +220,25 @@ func (a *Agent) ObserveAll(ctx context.Context, what string, args map[string]any
 		if err != nil {
 			return nil, nil, err
 		}
-		came = append(came, o.Alerts...)
+		delivered = append(delivered, o.Alerts...)
 		var answer map[string]json.RawMessage
 		var page []json.RawMessage
 		var truncated struct{ Before string }
 		if err := json.Unmarshal([]byte(o.First), &answer); err != nil {
 			return nil, nil, fmt.Errorf("observe %s: %w: %.200s", what, err, o.First)
 		}
-		if answer[key] == nil { // the text has the reason
-			return entries, came, fmt.Errorf("observe %s: %.200s", what, o.First)
+		if answer[key] == nil { // the answer is an error text
+			return entries, delivered, fmt.Errorf("observe %s: %.200s", what, o.First)
 		}
 		if err := json.Unmarshal(answer[key], &page); err != nil {
 			return nil, nil, fmt.Errorf("observe %s: %w: %.200s", what, err, o.First)
 		}
 		entries = append(entries, page...)
 		if answer["truncated"] == nil {
-			return entries, came, nil
+			return entries, delivered, nil
 		}
 		if err := json.Unmarshal(answer["truncated"], &truncated); err != nil || truncated.Before == "" {
-			return nil, nil, fmt.Errorf("observe %s cannot be read on: %s", what, answer["truncated"])
+			return nil, nil, fmt.Errorf("observe %s: truncated is %s, want before in it", what, answer["truncated"])
 		}
 		args["before"] = truncated.Before
 	}
@@ -253,13 +251,13 @@ func parseBlock(first, block string) (Observed, error) {
 		o.Summary, lines = lines[1], []string{lines[0], lines[2]}
 	}
 	if len(lines) != 2 {
-		return o, fmt.Errorf("an alerts block of %d lines: %q", len(lines), block)
+		return o, fmt.Errorf("got an alerts block of %d lines, want 2 or 3: %q", len(lines), block)
 	}
 	if err := json.Unmarshal([]byte(lines[1]), &o.Alerts); err != nil {
-		return o, fmt.Errorf("the alerts block: %w", err)
+		return o, fmt.Errorf("decode the alerts block: %w", err)
 	}
 	if want := fmt.Sprintf("--- ALERTS (%d) ---", len(o.Alerts)); lines[0] != want {
-		return o, fmt.Errorf("the alerts block begins with %q, not %q", lines[0], want)
+		return o, fmt.Errorf("the alerts block begins with %q, want %q", lines[0], want)
 	}
 	return o, nil
 }
@@ -275,7 +273,7 @@ func (a *Agent) Wait(ctx context.Context, n int, within time.Duration) ([]alert.
 		return err != nil || len(all) >= n
 	})
 	if failed == nil && len(all) < n {
-		failed = fmt.Errorf("%d of %d alerts within %s", len(all), n, within)
+		failed = fmt.Errorf("got %d alerts within %s, want %d", len(all), within, n)
 	}
 	return all, failed
 }
@@ -288,6 +286,6 @@ func (a *Agent) Next(ctx context.Context, within time.Duration) (Notification, e
 	case n := <-a.Notes:
 		return n, nil
 	case <-ctx.Done():
-		return Notification{}, errors.New("no notification within " + within.String())
+		return Notification{}, fmt.Errorf("got no notification within %s", within)
 	}
 }

@@ -1,9 +1,9 @@
-// Package harness runs the real binary for tests, benchmarks and the demo: a
-// bus on free ports and a state directory of its own, posts over real HTTP,
-// and an agent that is go-sdk's client over a real gateway process.
+// Package harness runs the real binary for tests, benchmarks and the demo: a bus on free
+// ports with a state directory of its own, posts over HTTP, and an agent, which is
+// go-sdk's client connected to a real gateway process.
 //
-// It asserts nothing: it returns what happened. Package e2etest has the helpers
-// that end a test.
+// It fails no test: it returns results and errors. Package e2etest has the helpers that end
+// a test.
 package harness
 
 import (
@@ -21,13 +21,13 @@ import (
 
 // Program is a Go program of this repository or of a module that it requires.
 type Program struct {
-	// Name is the file's name, Package what is built.
+	// Name is the name of the binary, Package the import path of its source.
 	Name, Package string
-	// Dir is the folder of the module, from the root of the checkout.
+	// Dir is the folder of the module, relative to the root of the checkout.
 	Dir string
-	// Race builds it with the race detector.
+	// Race enables the race detector.
 	Race bool
-	// Env is more environment of the build.
+	// Env is additional environment of the build.
 	Env []string
 }
 
@@ -37,9 +37,9 @@ var Tocsin = Program{Name: "tocsin", Package: "github.com/tocsin-bus/tocsin/serv
 // Launcher is the small program that release archives and make build name tocsin.
 var Launcher = Program{Name: "tocsin-launcher", Package: "github.com/tocsin-bus/tocsin/services/tocsin/launcher", Race: true}
 
-// Build builds a program into bin/test of the checkout, or bin/race with the race
-// detector, and returns its path. The go command leaves a binary that is up to
-// date as it is, so that all packages of a test run share one build.
+// Build builds a program into bin/test of the checkout, or bin/race with the race detector,
+// and returns its path. The go command keeps a binary that is up to date, so all packages
+// of a test run share one build.
 func Build(ctx context.Context, p Program) (string, error) {
 	root, err := Root()
 	if err != nil {
@@ -79,13 +79,13 @@ func Root() (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", fmt.Errorf("there is no go.work above %s", wd)
+			return "", fmt.Errorf("find the root of the checkout: no go.work above %s", wd)
 		}
 	}
 }
 
-// Env returns the environment of a process on a state directory: this process's
-// own without its Tocsin settings, free ports, and more.
+// Env returns the environment of a process on a state directory: that of this process
+// without Tocsin's settings, with free ports and with additional variables.
 func Env(stateDir string, more ...string) []string {
 	env := make([]string, 0, len(os.Environ())+5+len(more))
 	for _, kv := range os.Environ() {
@@ -93,14 +93,12 @@ func Env(stateDir string, more ...string) []string {
 			env = append(env, kv)
 		}
 	}
-	// The default ports of OTLP and of the dashboard are the same for all: tests that
-	// run side by side would take them from each other. A binary with the race
-	// detector sleeps for a second before it ends, unless it is asked not to.
+	// Tests run side by side, so none may use the default ports of OTLP and the dashboard.
+	// GORACE: a binary with the race detector otherwise sleeps for a second before it ends.
 	return append(append(env, "TOCSIN_STATE_DIR="+stateDir, "XDG_CONFIG_HOME="+filepath.Join(stateDir, "config"), "TOCSIN_OTLP_ADDR=127.0.0.1:0", "TOCSIN_DASHBOARD_ADDR=127.0.0.1:0", "GORACE=atexit_sleep_ms=0"), more...)
 }
 
-// Log keeps what a process writes to stderr, for the message of a failed test. It
-// keeps the first 1 MiB.
+// Log keeps the first 1 MiB of what a process writes, for the messages of failed tests.
 type Log struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -108,7 +106,7 @@ type Log struct {
 
 const maxLog = 1 << 20
 
-// Write keeps p, as far as there is room.
+// Write keeps p as long as there is room.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,15 +116,15 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns what was written so far.
+// String returns the text so far.
 func (l *Log) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
 }
 
-// Poll calls ok every 5 ms until it returns true or the time is up, and reports
-// whether it did.
+// Poll calls ok every 5 ms until it returns true or the time is up, and reports whether it
+// returned true.
 func Poll(ctx context.Context, within time.Duration, ok func() bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -35,7 +35,7 @@ type Process struct {
 	Log, Stdout *Log
 }
 
-// Start runs tocsin with args on a state directory.
+// Start runs tocsin with arguments on a state directory.
 func Start(bin, stateDir string, env []string, args ...string) (*Process, error) {
 	p := &Process{cmd: exec.Command(bin, args...), done: make(chan struct{}), Log: &Log{}, Stdout: &Log{}} //nolint:noctx // ended by Stop or Kill
 	p.cmd.Env = Env(stateDir, env...)
@@ -76,7 +76,7 @@ func (p *Process) Stop() error {
 	}
 }
 
-// quit has a process that hangs write its stacks to the log, and ends it.
+// quit makes a process that hangs write its stacks to the log, and ends it.
 func (p *Process) quit() error {
 	if err := p.cmd.Process.Signal(syscall.SIGQUIT); err == nil {
 		select {
@@ -104,10 +104,10 @@ type Bus struct {
 	StateDir string
 }
 
-// freePorts has the settings that let tests run side by side.
+// freePorts are the flags that let tests run side by side.
 var freePorts = []string{"--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0", "--ingest-addr=127.0.0.1:0", "--dashboard-addr=127.0.0.1:0"}
 
-// Up runs tocsin up on free ports and returns once it has announced itself.
+// Up runs tocsin up on free ports and returns when it has written runtime.json.
 func Up(ctx context.Context, bin, stateDir string, args ...string) (*Bus, error) {
 	args = append(append([]string{"up"}, freePorts...), args...)
 	p, err := Start(bin, stateDir, nil, args...)
@@ -128,12 +128,12 @@ func Up(ctx context.Context, bin, stateDir string, args ...string) (*Bus, error)
 		return err == nil && r.PID == p.PID()
 	})
 	if !announced || ended {
-		return nil, errors.Join(fmt.Errorf("tocsin up did not get ready:\n%s", p.Log), p.Kill())
+		return nil, errors.Join(fmt.Errorf("tocsin up was not ready within %s:\n%s", startWithin, p.Log), p.Kill())
 	}
 	return b, nil
 }
 
-// Answer is an HTTP response.
+// Answer is an HTTP response with its body.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -143,8 +143,8 @@ type Answer struct {
 // JSON decodes the body into v.
 func (a Answer) JSON(v any) error { return json.Unmarshal([]byte(a.Body), v) }
 
-// client returns a client that does not keep connections: a test that kills the bus
-// must not meet broken ones, nor leave goroutines behind.
+// client returns a client that keeps no connections: after a bus was killed they would be
+// broken, and after a test their goroutines would remain.
 func client() *http.Client {
 	return &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 }
@@ -166,10 +166,10 @@ func (b *Bus) Post(ctx context.Context, path string, body any) (Answer, error) {
 	return Do(req)
 }
 
-// Do sends a request and reads the whole response.
+// Do sends a request and reads the response.
 func Do(req *http.Request) (Answer, error) { return DoWith(client(), req) }
 
-// DoWith is Do with a client of the caller's, which may keep connections.
+// DoWith is Do with the caller's client, which may keep connections.
 func DoWith(c *http.Client, req *http.Request) (Answer, error) {
 	resp, err := c.Do(req)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Lines is a gateway over stdio, message by message: for the order of messages and
-// the time of each, which the SDK's client does not show.
+// Lines is a gateway on stdio, message by message: the SDK's client does not show the order
+// and the times of messages.
 type Lines struct {
 	// Log is the gateway's stderr.
 	Log  *Log

@@ -20,23 +20,23 @@ const (
 	readerAgain = time.Second
 )
 
-// Heard is an alert of a dashboard's event stream.
+// Heard is an alert that was read from a dashboard's event stream.
 type Heard struct {
 	Seq   uint64
 	Alert alert.Alert
 	At    time.Time
 }
 
-// Reader reads the alerts of a dashboard as the page does: when the stream ends it
-// reconnects, and continues where it was. It is safe for concurrent use.
+// Reader reads the alerts of a dashboard as the page does: when the stream ends, it
+// reconnects and continues after the last alert. It is safe for concurrent use.
 type Reader struct {
 	url, token string
 
-	mu      sync.Mutex
-	heard   []Heard
-	last    string
-	came    int
-	trouble []string
+	mu          sync.Mutex
+	heard       []Heard
+	last        string
+	connections int
+	unexpected  []string
 }
 
 // NewReader returns a reader that begins after a sequence of ALERTS. Run reads, with a
@@ -81,21 +81,21 @@ func (r *Reader) read(ctx context.Context) error {
 		return fmt.Errorf("status %d", resp.StatusCode)
 	}
 	r.mu.Lock()
-	r.came++
+	r.connections++
 	r.mu.Unlock()
 	return readEvents(resp.Body, func() { silence.Reset(readerSilence) }, r.take)
 }
 
-// take keeps an alert. Any other event is trouble.
+// take keeps an alert. Any other event is unexpected.
 func (r *Reader) take(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	a, err := e.Alert()
 	if err == nil && e.ID == 0 {
-		err = errors.New("it has no sequence")
+		err = errors.New("no sequence")
 	}
 	if err != nil {
-		r.trouble = append(r.trouble, fmt.Sprintf("event %q %s: %v", e.Kind, e.Data, err))
+		r.unexpected = append(r.unexpected, fmt.Sprintf("event %q %s: %v", e.Kind, e.Data, err))
 		return
 	}
 	r.last = strconv.FormatUint(e.ID, 10)
@@ -110,8 +110,8 @@ func (r *Reader) Heard() []Heard {
 }
 
 // Connections returns how often it connected, and the events that were no alerts.
-func (r *Reader) Connections() (n int, trouble []string) {
+func (r *Reader) Connections() (n int, unexpected []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.came, slices.Clone(r.trouble)
+	return r.connections, slices.Clone(r.unexpected)
 }

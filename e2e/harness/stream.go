@@ -38,14 +38,14 @@ func (e Event) Alert() (a alert.Alert, err error) {
 
 // Stream is a reader of /events/stream.
 type Stream struct {
-	// Events has the events that were read and not taken, at most 100,000.
+	// Events buffers at most 100,000 events.
 	Events <-chan Event
 	done   chan struct{}
 	cancel context.CancelFunc
 }
 
-// Listen opens the event stream of a dashboard. With last, it continues after that
-// event.
+// Listen opens the event stream of a dashboard. If last is over 0, the stream continues
+// after that event.
 func Listen(ctx context.Context, dashboard, query string, last uint64) (*Stream, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, dashboard+"/events/stream"+query, http.NoBody)
@@ -63,7 +63,7 @@ func Listen(ctx context.Context, dashboard, query string, last uint64) (*Stream,
 	}
 	if resp.StatusCode != http.StatusOK {
 		cancel()
-		return nil, errors.Join(fmt.Errorf("listen to the dashboard: it answers %s", resp.Status), resp.Body.Close())
+		return nil, errors.Join(fmt.Errorf("listen to the dashboard: got %s, want 200", resp.Status), resp.Body.Close())
 	}
 	events := make(chan Event, 100_000)
 	s := &Stream{Events: events, done: make(chan struct{}), cancel: cancel}
@@ -126,9 +126,9 @@ func (s *Stream) Next(ctx context.Context, within time.Duration) (Event, error) 
 			return e, nil
 		default:
 		}
-		return Event{}, errors.New("the stream of the dashboard has ended")
+		return Event{}, errors.New("got the end of the dashboard's stream, want an event")
 	case <-ctx.Done():
-		return Event{}, fmt.Errorf("no event of the dashboard within %s", within)
+		return Event{}, fmt.Errorf("got no event of the dashboard within %s", within)
 	}
 }
 

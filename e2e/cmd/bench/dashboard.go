@@ -22,23 +22,23 @@ import (
 )
 
 const (
-	// pageReaders is the number of concurrent readers of /events/stream.
-	pageReaders = 200
-	// flood is how many alerts they get as fast as the bus accepts them.
-	flood = 5000
-	// pagesPatience bounds the whole measurement.
-	pagesPatience = 5 * time.Minute
+	// streamReaders is the number of concurrent readers of /events/stream.
+	streamReaders = 200
+	// floodAlerts is the number of alerts sent as fast as the bus accepts them.
+	floodAlerts = 5000
+	// readersTimeout bounds the whole measurement.
+	readersTimeout = 5 * time.Minute
 )
 
-// reading is one reader of /events/stream, which notes when each alert arrived.
-type reading struct {
+// streamReader is a reader of /events/stream. It records when each alert arrived.
+type streamReader struct {
 	at      chan time.Time
 	dropped int
 	close   func() error
 }
 
-// readPage opens a stream with room for n alerts, and reads it to its end.
-func readPage(ctx context.Context, group *errgroup.Group, dashboard string, n int) (*reading, error) {
+// readStream opens a stream with room for n alerts, and reads it to its end.
+func readStream(ctx context.Context, group *errgroup.Group, dashboard string, n int) (*streamReader, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, dashboard+"/events/stream", http.NoBody)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func readPage(ctx context.Context, group *errgroup.Group, dashboard string, n in
 	if resp.StatusCode != http.StatusOK {
 		return nil, errors.Join(fmt.Errorf("/events/stream: %s", resp.Status), resp.Body.Close())
 	}
-	r := &reading{at: make(chan time.Time, n), close: resp.Body.Close}
+	r := &streamReader{at: make(chan time.Time, n), close: resp.Body.Close}
 	group.Go(func() error {
 		lines := bufio.NewScanner(resp.Body)
 		for lines.Scan() {
@@ -68,47 +68,47 @@ func readPage(ctx context.Context, group *errgroup.Group, dashboard string, n in
 				}
 			}
 		}
-		return nil // the stream is closed when enough was read
+		return nil // the caller closes the stream when it has read enough
 	})
 	return r, nil
 }
 
-// onPages runs f with n readers of /events/stream, each with room for n alerts.
-func (m *meter) onPages(ctx context.Context, n int, f func([]*reading) error) error {
+// withReaders runs f with the readers of /events/stream, each with room for n alerts.
+func (m *meter) withReaders(ctx context.Context, n int, f func([]*streamReader) error) error {
 	var group errgroup.Group
-	readings := make([]*reading, 0, pageReaders)
-	for range pageReaders {
-		r, err := readPage(ctx, &group, m.bus.DashboardURL, n)
+	readers := make([]*streamReader, 0, streamReaders)
+	for range streamReaders {
+		r, err := readStream(ctx, &group, m.bus.DashboardURL, n)
 		if err != nil {
 			return err
 		}
-		readings = append(readings, r)
+		readers = append(readers, r)
 	}
-	err := f(readings)
-	for _, r := range readings {
+	err := f(readers)
+	for _, r := range readers {
 		err = errors.Join(err, r.close())
 	}
 	return errors.Join(err, group.Wait())
 }
 
-// came waits until a reader has its next alert.
-func (r *reading) came(ctx context.Context) (time.Time, error) {
+// next waits for the next alert of a reader and returns when it arrived.
+func (r *streamReader) next(ctx context.Context) (time.Time, error) {
 	select {
 	case at := <-r.at:
 		return at, nil
 	case <-ctx.Done():
-		return time.Time{}, errors.New("a reader of the dashboard lacks alerts")
+		return time.Time{}, errors.New("timed out waiting for the next alert of a reader of the dashboard")
 	}
 }
 
-// pages measures the time from a POST to each of many readers of the dashboard, and how
-// many alerts a second they get when these arrive as fast as the bus accepts them.
-func (m *meter) pages(ctx context.Context) ([]harness.Figure, error) {
-	ctx, cancel := context.WithTimeout(ctx, pagesPatience)
+// eventStreams measures the time from a POST to each of many readers of the dashboard, and
+// how many alerts a second they receive when the bus gets alerts as fast as it accepts them.
+func (m *meter) eventStreams(ctx context.Context) ([]harness.Figure, error) {
+	ctx, cancel := context.WithTimeout(ctx, readersTimeout)
 	defer cancel()
 	var times []time.Duration
-	err := m.onPages(ctx, m.samples, func(readings []*reading) error {
-		tick := time.NewTicker(samplePause) // apart, as alerts usually are
+	err := m.withReaders(ctx, m.samples, func(readers []*streamReader) error {
+		tick := time.NewTicker(samplePause) // like most alerts, they are apart
 		defer tick.Stop()
 		for range m.samples {
 			<-tick.C
@@ -116,8 +116,8 @@ func (m *meter) pages(ctx context.Context) ([]harness.Figure, error) {
 			if err := m.post(ctx, "/ci-result", m.failure()); err != nil {
 				return err
 			}
-			for _, r := range readings {
-				at, err := r.came(ctx)
+			for _, r := range readers {
+				at, err := r.next(ctx)
 				if err != nil {
 					return err
 				}
@@ -134,13 +134,13 @@ func (m *meter) pages(ctx context.Context) ([]harness.Figure, error) {
 		return nil, err
 	}
 	return []harness.Figure{
-		{What: fmt.Sprintf("POST sent to each of %d readers of the dashboard", pageReaders), Measured: harness.Quantiles(times)},
-		{What: fmt.Sprintf("alerts to %d readers, %d at once", pageReaders, flood), Measured: fmt.Sprintf("%.0f alerts/s, %.0f deliveries/s, %d dropped", rate, rate*pageReaders, dropped)},
+		{What: fmt.Sprintf("POST sent to each of %d readers of the dashboard", streamReaders), Measured: harness.Quantiles(times)},
+		{What: fmt.Sprintf("alerts to %d readers, %d at once", streamReaders, floodAlerts), Measured: fmt.Sprintf("%.0f alerts/s, %.0f deliveries/s, %d dropped", rate, rate*streamReaders, dropped)},
 	}, nil
 }
 
-// flood sends alerts as a detector does, and returns how many a second all readers get,
-// and how many were dropped for slow ones.
+// flood sends alerts as a detector does. It returns how many a second reach all readers, and
+// how many were dropped for slow readers.
 func (m *meter) flood(ctx context.Context) (rate float64, dropped int, err error) {
 	key, err := nats.NkeyOptionFromSeed(statedir.At(m.bus.StateDir).Credential(string(bus.RoleDetector)))
 	if err != nil {
@@ -155,9 +155,9 @@ func (m *meter) flood(ctx context.Context) (rate float64, dropped int, err error
 	if err != nil {
 		return 0, 0, err
 	}
-	err = m.onPages(ctx, flood, func(readings []*reading) error {
+	err = m.withReaders(ctx, floodAlerts, func(readers []*streamReader) error {
 		started := time.Now()
-		for i := range flood {
+		for i := range floodAlerts {
 			a := alert.Alert{
 				ID: fmt.Sprintf("flood%d", i), Severity: alert.Error, Category: alert.NetworkErrors, Title: "Server error: POST /api/users → 500",
 				Detail: "POST http://localhost:3000/api/users answered 500 after 12 ms", Timestamp: time.Now(), Source: alert.SourceNetwork,
@@ -173,9 +173,9 @@ func (m *meter) flood(ctx context.Context) (rate float64, dropped int, err error
 			}
 		}
 		last := started
-		for _, r := range readings {
-			for range flood {
-				at, err := r.came(ctx)
+		for _, r := range readers {
+			for range floodAlerts {
+				at, err := r.next(ctx)
 				if err != nil {
 					return err
 				}
@@ -185,7 +185,7 @@ func (m *meter) flood(ctx context.Context) (rate float64, dropped int, err error
 			}
 			dropped += r.dropped
 		}
-		rate = flood / last.Sub(started).Seconds()
+		rate = floodAlerts / last.Sub(started).Seconds()
 		return nil
 	})
 	return rate, dropped, err

@@ -10,14 +10,14 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 )
 
-// hooks measures tocsin hook on a running bus as an agent sees it: the whole process,
-// from its start to its end.
+// hooks measures tocsin hook on a running bus: the whole process, as a coding agent runs
+// it.
 func (m *meter) hooks(ctx context.Context) ([]harness.Figure, error) {
 	nothing, err := m.hookTimes(ctx, m.samples, nil)
 	if err != nil {
 		return nil, err
 	}
-	// Each delivers one alert, which is on the bus once the agent has received it.
+	// Each hook delivers one alert, which is on the bus once the agent has received it.
 	delivering, err := m.hookTimes(ctx, max(m.samples/5, 1), func() error {
 		if err := m.post(ctx, "/ci-result", m.failure()); err != nil {
 			return err
@@ -34,11 +34,11 @@ func (m *meter) hooks(ctx context.Context) ([]harness.Figure, error) {
 	}, nil
 }
 
-// hookTimes calls a hook n times. With a preparation before each call there is an alert
-// to deliver. A hook that prints nothing gave up on a busy machine; more than one in
-// ten fail the measurement.
+// hookTimes runs a hook n times. before, if it is not nil, prepares an alert for each run. A
+// hook that prints nothing in spite of that gave up on a busy machine: more than one in ten
+// fail the measurement.
 func (m *meter) hookTimes(ctx context.Context, n int, before func() error) ([]time.Duration, error) {
-	if _, _, err := m.timed(ctx, "hook", "--client", "codex"); err != nil { // earlier alerts
+	if _, _, err := m.timed(ctx, "hook", "--client", "codex"); err != nil { // take earlier alerts
 		return nil, err
 	}
 	times := make([]time.Duration, n)
@@ -49,13 +49,13 @@ func (m *meter) hookTimes(ctx context.Context, n int, before func() error) ([]ti
 				return nil, err
 			}
 		}
-		said, took, err := m.timed(ctx, "hook", "--client", "codex")
+		out, took, err := m.timed(ctx, "hook", "--client", "codex")
 		if err != nil {
 			return nil, err
 		}
-		if (before != nil) != (len(said) > 0) {
+		if (before != nil) != (len(out) > 0) {
 			if gaveUp++; before == nil || gaveUp > n/10 {
-				return nil, fmt.Errorf("tocsin hook said %q, in %v", said, took)
+				return nil, fmt.Errorf("tocsin hook printed %q in %v, want an alert: %v", out, took, before != nil)
 			}
 		}
 		times[i] = took

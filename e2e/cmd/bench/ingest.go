@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// rounds of raw and ingest alternate, so that the state of the machine affects both
-	// alike.
+	// rounds is the number of rounds. Each measures everything that is compared, so that
+	// the state of the machine affects all alike.
 	rounds = 5
-	// batches of batchEvents each are sent in a round by concurrent senders, and
-	// singles as messages of their own.
+	// In a round concurrent senders send batches of batchEvents each, and singles as
+	// messages of their own.
 	batches     = 5000
 	batchEvents = 100
 	senders     = 16
@@ -42,7 +42,7 @@ type measured struct {
 	client *http.Client
 }
 
-// withIngest runs an ingest service for as long as f measures it.
+// withIngest runs an ingest service while f measures it.
 func withIngest(ctx context.Context, f func(context.Context, measured) ([]harness.Figure, error)) (all []harness.Figure, err error) {
 	path, err := os.MkdirTemp("", "tocsin-bench-")
 	if err != nil {
@@ -78,10 +78,10 @@ func withIngest(ctx context.Context, f func(context.Context, measured) ([]harnes
 	return f(ctx, measured{server: server, conn: conn, url: <-url, client: client})
 }
 
-// ingestRatio compares ingest over HTTP with asynchronous publishing in the same
-// process to the same stream on file storage, every message acknowledged: the events as
-// messages of their own, and the same messages that ingest wrote, without decoding,
-// checking and masking.
+// ingestRatio compares ingest over HTTP with asynchronous publishing in the same process to
+// the same stream on file storage, with acknowledgements: once with one message for each
+// event, and once with the messages that ingest wrote, which needs no decoding, validation
+// and masking.
 func ingestRatio(ctx context.Context, m measured) ([]harness.Figure, error) {
 	body := payload{path: "/v1/events", media: "application/json", data: smallEvents()}
 	if err := m.post(ctx, body); err != nil {
@@ -117,7 +117,7 @@ func ingestRatio(ctx context.Context, m measured) ([]harness.Figure, error) {
 	}, nil
 }
 
-// ratios divides what was measured in the same round.
+// ratios divides the values of the same round.
 func ratios(over, under []float64) []float64 {
 	all := make([]float64, len(over))
 	for i := range over {
@@ -126,7 +126,7 @@ func ratios(over, under []float64) []float64 {
 	return all
 }
 
-// rate returns how many of n events were sent a second.
+// rate returns the number of events a second if f sends n.
 func rate(n int, f func() error) (float64, error) {
 	started := time.Now()
 	err := f()
@@ -149,7 +149,7 @@ func stored(ctx context.Context, server *embedded.Server) (*nats.Msg, error) {
 		return bus.ErrStop
 	})
 	if first == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = errors.New("ingest has written nothing")
+		err = errors.New("timed out waiting for a message of ingest")
 	}
 	return first, err
 }

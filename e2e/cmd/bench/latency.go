@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// backgroundEvents a second are sent while latencies are measured, in batches of
-	// backgroundBatch.
+	// backgroundEvents is the number of events a second that are sent during measurements,
+	// in batches of backgroundBatch.
 	backgroundEvents = 1000
 	backgroundBatch  = 50
 	// samplePause is the time for background events between two samples.
@@ -37,14 +37,14 @@ type meter struct {
 	commits int
 }
 
-// poster keeps its connection, as a sender does that posts more than once.
+// poster keeps its connection, as senders do.
 var poster = &http.Client{Timeout: patience}
 
 func (m *meter) post(ctx context.Context, path string, body []byte) error {
 	return post(ctx, poster, m.bus.IngestURL+path, "application/json", body)
 }
 
-// post sends JSON and expects 200.
+// post sends a body and expects 200.
 func post(ctx context.Context, client *http.Client, url, media string, body []byte) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
@@ -65,14 +65,15 @@ func post(ctx context.Context, client *http.Client, url, media string, body []by
 	return nil
 }
 
+// failure returns a new failed CI result.
 func (m *meter) failure() []byte {
 	m.commits++
 	return fmt.Appendf(nil, `{"status":"failure","source":"custom","name":"bench","ref":"main","commit":"c%06d","summary":"1 failed","failures":[{"name":"t","message":"m"}]}`, m.commits)
 }
 
-// notification measures the time from a POST to its notification in the client, while
-// other events are sent. Streaming is enabled again for each, so that throttle and rate
-// limit do not delay it.
+// notification measures the time from a POST to its notification in the client, while other
+// events are sent. Each sample enables streaming again, which resets throttle and rate
+// limit.
 func (m *meter) notification(ctx context.Context) ([]harness.Figure, error) {
 	var fromSent, fromAccepted []time.Duration
 	measure := func(ctx context.Context) error {
@@ -136,7 +137,7 @@ func (m *meter) underLoad(ctx context.Context, f func(context.Context) error) (r
 	return float64(sent.Load()) / time.Since(started).Seconds(), err
 }
 
-// background returns a batch of what apps usually send.
+// background returns a batch of usual events.
 func background() []byte {
 	events := make([]map[string]any, backgroundBatch)
 	for i := range events {
@@ -156,6 +157,7 @@ func background() []byte {
 	return data
 }
 
+// ciResult measures the answer to a CI result.
 func (m *meter) ciResult(ctx context.Context) ([]harness.Figure, error) {
 	times := make([]time.Duration, m.samples)
 	for i := range times {
@@ -169,6 +171,7 @@ func (m *meter) ciResult(ctx context.Context) ([]harness.Figure, error) {
 	return []harness.Figure{{What: "/ci-result response", Asked: "p99 < 5 ms", Measured: harness.Quantiles(times)}}, nil
 }
 
+// configure measures an answer of the tool configure.
 func (m *meter) configure(ctx context.Context) ([]harness.Figure, error) {
 	times := make([]time.Duration, m.samples)
 	for i := range times {
@@ -181,6 +184,7 @@ func (m *meter) configure(ctx context.Context) ([]harness.Figure, error) {
 	return []harness.Figure{{What: "configure answer", Asked: "< 10 ms", Measured: harness.Quantiles(times)}}, nil
 }
 
+// toolsList measures the size of the list of tools.
 func (m *meter) toolsList(ctx context.Context) ([]harness.Figure, error) {
 	list, err := m.agent.Session.ListTools(ctx, nil)
 	if err != nil {

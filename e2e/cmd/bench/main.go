@@ -90,7 +90,7 @@ func onTheBinary(ctx context.Context, bin string, samples int) (all []harness.Fi
 	}
 	defer func() { err = errors.Join(err, agent.Close()) }()
 	m := &meter{bin: bin, bus: bus, agent: agent, samples: samples}
-	for _, measure := range []func(context.Context) ([]harness.Figure, error){m.notification, m.ciResult, m.configure, m.toolsList, m.hooks, m.pages} {
+	for _, measure := range []func(context.Context) ([]harness.Figure, error){m.notification, m.ciResult, m.configure, m.toolsList, m.hooks, m.eventStreams} {
 		more, err := measure(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%w\n%s%s", err, bus.Log, agent.Log)

@@ -28,16 +28,16 @@ import (
 )
 
 const (
-	// pageAlerts is how many alerts the dashboard's page holds at most.
+	// pageAlerts is the maximum of alerts in the dashboard's page.
 	pageAlerts = 10_000
 	// pageStarts is how often the page is opened.
 	pageStarts = 10
-	// pageRate is how many alerts arrive a second while a person scrolls.
+	// pageRate is the number of alerts a second during scrolling.
 	pageRate = 50
 )
 
-// page measures the dashboard in a real browser: how soon alerts are shown, how much
-// memory the most alerts take, and how smoothly they scroll while more arrive.
+// page measures the dashboard's page in a real browser: when alerts are visible, the memory
+// of the maximum of alerts, and how smoothly they scroll while more arrive.
 func page(ctx context.Context, bin string, _ int) (all []harness.Figure, err error) {
 	dir, err := os.MkdirTemp("", "tocsin-bench-page-")
 	if err != nil {
@@ -62,14 +62,14 @@ func page(ctx context.Context, bin string, _ int) (all []harness.Figure, err err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.Stop()) }()
-	why, err := noPage(ctx, b.DashboardURL)
+	reason, err := noPage(ctx, b.DashboardURL)
 	if err != nil {
 		return nil, err
 	}
-	if why != "" {
-		return []harness.Figure{{What: "the dashboard's page", Measured: "not measured: " + why}}, nil
+	if reason != "" {
+		return []harness.Figure{{What: "the dashboard's page", Measured: "not measured: " + reason}}, nil
 	}
-	js, done, err := detectorOf(b)
+	js, done, err := asDetector(b)
 	if err != nil {
 		return nil, err
 	}
@@ -87,18 +87,18 @@ func page(ctx context.Context, bin string, _ int) (all []harness.Figure, err err
 	return measurePage(browser, b.DashboardURL, js)
 }
 
-// noPage returns why a binary has no page to measure, or "".
-func noPage(ctx context.Context, dashboard string) (why string, err error) {
+// noPage returns the reason if a binary has no page to measure, or "".
+func noPage(ctx context.Context, dashboard string) (reason string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, dashboard+"/", http.NoBody)
 	if err != nil {
-		return "", fmt.Errorf("look at the page: %w", err)
+		return "", fmt.Errorf("get the page: %w", err)
 	}
 	a, err := harness.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("look at the page: %w", err)
+		return "", fmt.Errorf("get the page: %w", err)
 	}
 	if a.Status == http.StatusOK && strings.Contains(a.Body, "built without") {
-		return "the binary has no page: make build makes one where there is Node", nil
+		return "the binary was built without the page; make build builds it if Node is installed", nil
 	}
 	return "", nil
 }
@@ -115,16 +115,16 @@ func measurePage(browser context.Context, url string, js jetstream.JetStream) ([
 		if err := chromedp.Do(browser, chromedp.Navigate(url)); err != nil {
 			return nil, err
 		}
-		// Times are since the navigation began, on the page's own clock.
+		// The times count from the start of the navigation, on the page's clock.
 		times, err := chromedp.Run(browser, chromedp.Evaluate[[]float64](`new Promise((done, failed) => {
-			setTimeout(failed, 60_000, "the page does not get there");
+			setTimeout(failed, 60_000, "the page did not show all alerts within 60 s");
 			let first = 0;
-			const look = () => {
+			const check = () => {
 				if (first === 0 && document.querySelector(".rows [role=row]")) first = performance.now();
 				if (document.querySelector(".foot")?.textContent.includes("of 10,000 alerts")) done([first, performance.now()]);
-				else requestAnimationFrame(look);
+				else requestAnimationFrame(check);
 			};
-			look();
+			check();
 		})`, chromedp.EvalAwaitPromise))
 		if err != nil {
 			return nil, fmt.Errorf("open the page: %w", err)
@@ -143,15 +143,15 @@ func measurePage(browser context.Context, url string, js jetstream.JetStream) ([
 		return nil, err
 	}
 	return []harness.Figure{
-		{What: "page: opened to alerts seen, nothing cached", Asked: "< 1 s", Measured: harness.Quantiles(firsts)},
-		{What: "page: opened to all 10,000 held", Measured: harness.Quantiles(alls)},
-		{What: "page: memory of its script with 10,000 alerts", Measured: fmt.Sprintf("%.1f MB", heap.UsedSize/1e6)},
-		{What: fmt.Sprintf("page: a frame while 10,000 scroll and %d/s come", pageRate), Asked: "no stutter", Measured: harness.Quantiles(frames)},
+		{What: "page: opened to first alerts, nothing cached", Asked: "< 1 s", Measured: harness.Quantiles(firsts)},
+		{What: "page: opened to all 10,000 alerts", Measured: harness.Quantiles(alls)},
+		{What: "page: JavaScript heap with 10,000 alerts", Measured: fmt.Sprintf("%.1f MB", heap.UsedSize/1e6)},
+		{What: fmt.Sprintf("page: a frame while 10,000 alerts scroll and %d/s arrive", pageRate), Asked: "no stutter", Measured: harness.Quantiles(frames)},
 	}, nil
 }
 
-// scroll scrolls through the list for some seconds while alerts arrive, and returns how
-// long each frame took.
+// scroll scrolls through the list for 300 frames while alerts arrive, and returns how long
+// each frame took.
 func scroll(browser context.Context, js jetstream.JetStream) ([]time.Duration, error) {
 	ctx, cancel := context.WithCancel(browser)
 	fed := make(chan error, 1)
@@ -172,7 +172,7 @@ func scroll(browser context.Context, js jetstream.JetStream) ([]time.Duration, e
 		}
 	}()
 	frames, err := chromedp.Run(browser, chromedp.Evaluate[[]float64](`(async () => {
-		[...document.querySelectorAll(".ways button")].at(1).click(); // each by itself
+		document.querySelector(".list-options button:nth-child(2)").click(); // each repeat in a row of its own
 		const list = document.querySelector(".rows");
 		const frames = [];
 		let last = performance.now();
@@ -198,8 +198,8 @@ func scroll(browser context.Context, js jetstream.JetStream) ([]time.Duration, e
 
 func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// detectorOf publishes alerts as the detector of a bus does.
-func detectorOf(b *harness.Bus) (js jetstream.JetStream, done func(), err error) {
+// asDetector connects to a bus with the detector's key.
+func asDetector(b *harness.Bus) (js jetstream.JetStream, done func(), err error) {
 	auth, err := nats.NkeyOptionFromSeed(statedir.At(b.StateDir).Credential(string(bus.RoleDetector)))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the detector's key: %w", err)

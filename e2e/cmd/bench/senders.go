@@ -16,41 +16,40 @@ import (
 const (
 	// foreignBatches of batchEvents each are sent in a round by each sender.
 	foreignBatches = 1000
-	// foreignErrors is how many errors with a stack are sent, each in a request of its
-	// own.
+	// foreignErrors is the number of errors with a stack, each in a request of its own.
 	foreignErrors = 3000
 )
 
-// foreignRatios compares foreign formats with our own: the same log lines in batches,
-// and errors with a stack, one a request.
+// foreignRatios compares foreign formats with Tocsin's own: the same log lines in batches, and
+// errors with a stack, one in each request.
 func foreignRatios(ctx context.Context, m measured) ([]harness.Figure, error) {
 	protobuf, json, err := otlpLogs()
 	if err != nil {
 		return nil, err
 	}
-	return m.against(ctx,
-		rival{"/v1/events", payload{"/v1/events", "application/json", smallEvents()}, foreignBatches, batchEvents},
-		rival{"OTLP logs in protobuf, batches of 100", payload{"/v1/logs", "application/x-protobuf", protobuf}, foreignBatches, batchEvents},
-		rival{"OTLP logs in JSON, batches of 100", payload{"/v1/logs", "application/json", json}, foreignBatches, batchEvents},
-		rival{"Sentry envelopes of 100 logs", payload{"/api/1/envelope/", "application/x-sentry-envelope", sentryLogs()}, foreignBatches, batchEvents},
-		rival{"/v1/events, one error with a stack", payload{"/v1/events", "application/json", ownError()}, foreignErrors, 1},
-		rival{"Sentry envelopes of one such error", payload{"/api/1/envelope/", "application/x-sentry-envelope", sentryError()}, foreignErrors, 1},
+	return m.compare(ctx,
+		format{"/v1/events", payload{"/v1/events", "application/json", smallEvents()}, foreignBatches, batchEvents},
+		format{"OTLP logs in protobuf, batches of 100", payload{"/v1/logs", "application/x-protobuf", protobuf}, foreignBatches, batchEvents},
+		format{"OTLP logs in JSON, batches of 100", payload{"/v1/logs", "application/json", json}, foreignBatches, batchEvents},
+		format{"Sentry envelopes of 100 logs", payload{"/api/1/envelope/", "application/x-sentry-envelope", sentryLogs()}, foreignBatches, batchEvents},
+		format{"/v1/events, one error with a stack", payload{"/v1/events", "application/json", ownError()}, foreignErrors, 1},
+		format{"Sentry envelopes of one such error", payload{"/api/1/envelope/", "application/x-sentry-envelope", sentryError()}, foreignErrors, 1},
 	)
 }
 
-// rival is a format, and how much of it is sent in a round.
-type rival struct {
+// format is a format and how much of it is sent in a round.
+type format struct {
 	name             string
 	payload          payload
 	requests, events int
 }
 
-// against measures the formats in turn. The first one with as many events a request is
-// what the others are compared with.
-func (m measured) against(ctx context.Context, rivals ...rival) ([]harness.Figure, error) {
-	rates := make([][]float64, len(rivals))
+// compare measures the formats in turn, and compares each with the first one that has as many
+// events in a request.
+func (m measured) compare(ctx context.Context, formats ...format) ([]harness.Figure, error) {
+	rates := make([][]float64, len(formats))
 	for range rounds {
-		for i, r := range rivals {
+		for i, r := range formats {
 			each, err := rate(r.requests*r.events, func() error { return m.postAll(ctx, r.payload, r.requests) })
 			if err != nil {
 				return nil, fmt.Errorf("send %s: %w", r.name, err)
@@ -59,20 +58,20 @@ func (m measured) against(ctx context.Context, rivals ...rival) ([]harness.Figur
 		}
 	}
 	own := map[int]int{}
-	all := make([]harness.Figure, 0, len(rivals))
-	for i, r := range rivals {
+	all := make([]harness.Figure, 0, len(formats))
+	for i, r := range formats {
 		first, known := own[r.events]
 		if !known {
 			own[r.events] = i
 			continue
 		}
-		all = append(all, harness.Figure{What: r.name, Asked: "a ratio to " + rivals[first].name, Measured: fmt.Sprintf(
+		all = append(all, harness.Figure{What: r.name, Asked: "a ratio to " + formats[first].name, Measured: fmt.Sprintf(
 			"%.2fx: %.0f events/s, %.0f", harness.Median(ratios(rates[i], rates[first])), harness.Median(rates[i]), harness.Median(rates[first]))})
 	}
 	return all, nil
 }
 
-// otlpLogs returns the lines of smallEvents as the collector would send them.
+// otlpLogs returns the lines of smallEvents as an OpenTelemetry collector sends them.
 func otlpLogs() (protobuf, json []byte, err error) {
 	logs := plog.NewLogs()
 	resource := logs.ResourceLogs().AppendEmpty()
@@ -96,7 +95,7 @@ func otlpLogs() (protobuf, json []byte, err error) {
 
 func line(i int) string { return fmt.Sprintf("loaded %d items of the cart", i) }
 
-// sentryLogs returns the same lines as an SDK of Sentry sends them.
+// sentryLogs returns the same lines as a Sentry SDK sends them.
 func sentryLogs() []byte {
 	var items bytes.Buffer
 	sep := byte('[')

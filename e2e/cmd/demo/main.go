@@ -1,10 +1,10 @@
-// Command demo plays a short story over real HTTP and prints what a coding agent sees
-// of it: a shop page that loads well, a deploy, slower loads, a burst of failing
-// requests, a hook that delivers an alert, noise, and a failed CI run.
+// Command demo plays a short story over HTTP and prints what a coding agent sees: a shop
+// page that loads well, a deploy, slower loads, failing requests, a hook that delivers an
+// alert, noise, and a failed CI run.
 //
-// The bus and the agent's gateway are real processes on free ports and a scratch state
-// directory, the agent is go-sdk's MCP client. It ends by itself and leaves nothing
-// behind.
+// The bus and the agent's gateway are real processes on free ports with a temporary state
+// directory. The agent is go-sdk's MCP client. The demo ends by itself and removes its
+// files.
 package main
 
 import (
@@ -30,8 +30,8 @@ const limit = 30 * time.Second
 func main() { os.Exit(run()) }
 
 func run() int {
-	bin := flag.String("tocsin", "bin/tocsin", "the binary to play with")
-	pace := flag.Duration("pace", time.Second, "the pause between chapters, for those who read along; at most 3s")
+	bin := flag.String("tocsin", "bin/tocsin", "path of the binary")
+	pace := flag.Duration("pace", time.Second, "pause between chapters, at most 3s")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -75,6 +75,6 @@ func demo(ctx context.Context, bin string, pace time.Duration) (err error) {
 	if err := s.play(ctx); err != nil {
 		return fmt.Errorf("%w\n%s%s", err, bus.Log, agent.Log)
 	}
-	s.say("the end: %d events and CI results posted, %d notifications; everything is taken down again", s.posted, s.notified)
+	s.say("the end: %d events and CI results posted, %d notifications; all processes are stopped", s.posted, s.notified)
 	return nil
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// patience bounds the wait for one thing to happen.
+// patience bounds the wait for one event.
 const patience = 10 * time.Second
 
-// stage posts for the app, calls for the agent, and prints both.
+// stage posts events of the app, calls tools for the agent, and prints both.
 type stage struct {
 	started          time.Time
 	pace             time.Duration
@@ -29,7 +29,7 @@ type stage struct {
 	posted, notified int
 }
 
-// say prints a line of the narrator, with the time since the start.
+// say prints a line with the time since the start.
 func (s *stage) say(format string, args ...any) {
 	s.print("", fmt.Sprintf(format, args...))
 }
@@ -69,20 +69,20 @@ func (s *stage) post(ctx context.Context, path string, body any) error {
 		return err
 	}
 	if a.Status != 200 {
-		return fmt.Errorf("post %s: %d %s", path, a.Status, a.Body)
+		return fmt.Errorf("post %s: got status %d, want 200: %s", path, a.Status, a.Body)
 	}
 	return nil
 }
 
-// hook runs the agent's hook as its client does after a tool call, until it has output,
-// and prints that.
+// hook runs the agent's hook, as its client does after a tool call, until it prints an
+// alert, and prints that.
 func (s *stage) hook(ctx context.Context, within time.Duration) error {
 	input, err := json.Marshal(event{"hook_event_name": "PostToolUse", "session_id": "demo", "cwd": s.dir, "tool_name": "Edit"})
 	if err != nil {
 		return err
 	}
 	var out []byte
-	said := harness.Poll(ctx, within, func() bool {
+	printed := harness.Poll(ctx, within, func() bool {
 		cmd := exec.CommandContext(ctx, s.bin, "hook", "--client", agentName)
 		cmd.Env, cmd.Stdin = harness.Env(s.dir, "CLAUDE_PROJECT_DIR="+s.dir), bytes.NewReader(input)
 		out, err = cmd.Output()
@@ -96,8 +96,8 @@ func (s *stage) hook(ctx context.Context, within time.Duration) error {
 			AdditionalContext string `json:"additionalContext"`
 		} `json:"hookSpecificOutput"`
 	}
-	if !said || json.Unmarshal(out, &answer) != nil {
-		return fmt.Errorf("%w: the hook said %q", errStory, out)
+	if !printed || json.Unmarshal(out, &answer) != nil {
+		return fmt.Errorf("%w: the hook printed %q, want an alert", errStory, out)
 	}
 	s.print("hook", "adds to the model's context:")
 	s.print("", "  | "+strings.ReplaceAll(short(answer.Output.AdditionalContext, 600), "\n", "\n  | "))
@@ -132,20 +132,19 @@ func (s *stage) observe(ctx context.Context, args map[string]any) ([]alert.Alert
 	return o.Alerts, nil
 }
 
-// pending waits until the agent's inbox holds n alerts, so that the story does not
-// overtake the detector.
+// pending waits until the detector has raised n alerts and the agent's inbox has them.
 func (s *stage) pending(ctx context.Context, n int) error {
 	ok := harness.Poll(ctx, patience, func() bool {
 		blocks, err := s.agent.Call(ctx, "configure", map[string]any{"action": "health"})
 		return err == nil && strings.Contains(blocks[0], fmt.Sprintf(`"inbox":{"pending":%d,`, n))
 	})
 	if !ok {
-		return fmt.Errorf("there are not %d alerts in the inbox", n)
+		return fmt.Errorf("timed out waiting for %d alerts in the inbox", n)
 	}
 	return nil
 }
 
-// notification waits for the next one and prints it, with the time since.
+// notification waits for the next notification and prints it, with the time since a moment.
 func (s *stage) notification(ctx context.Context, since time.Time, what string) error {
 	n, err := s.agent.Next(ctx, patience)
 	if err != nil {
@@ -178,5 +177,5 @@ func short(text string, limit int) string {
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// errStory is returned when something else happens than the story says.
-var errStory = errors.New("the story went another way")
+// errStory is returned if an answer differs from the story.
+var errStory = errors.New("unexpected answer")

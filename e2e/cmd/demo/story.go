@@ -42,7 +42,7 @@ func (s *stage) calm(ctx context.Context) error {
 	}
 	alerts, err := s.observe(ctx, map[string]any{})
 	if err == nil && len(alerts) > 0 {
-		err = fmt.Errorf("%w: alerts while all was well", errStory)
+		err = fmt.Errorf("%w: got alerts before the deploy, want none", errStory)
 	}
 	return err
 }
@@ -68,14 +68,14 @@ func (s *stage) deploy(ctx context.Context) error {
 		return err
 	}
 	alerts, err := s.observe(ctx, map[string]any{"what": "errors"})
-	if err == nil && len(alerts) != raised-1 { // the regression and the spike are one
-		err = fmt.Errorf("%w: %d alerts", errStory, len(alerts))
+	if err == nil && len(alerts) != raised-1 { // the inbox joins the regression and the spike
+		err = fmt.Errorf("%w: got %d alerts, want %d", errStory, len(alerts), raised-1)
 	}
 	return err
 }
 
 func (s *stage) edit(ctx context.Context) error {
-	s.chapter(ctx, "The agent edits a file and asks for nothing; its client runs a hook after the tool call")
+	s.chapter(ctx, "The agent edits a file; its client runs a hook after the tool call")
 	if err := s.send(ctx, logged("error", "RangeError: Invalid count value: -1")); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *stage) edit(ctx context.Context) error {
 	}
 	alerts, err := s.observe(ctx, map[string]any{})
 	if err == nil && len(alerts) > 0 {
-		err = fmt.Errorf("%w: delivered twice", errStory)
+		err = fmt.Errorf("%w: got the alert of the hook again, want it once", errStory)
 	}
 	return err
 }
@@ -112,7 +112,7 @@ func (s *stage) noise(ctx context.Context) error {
 }
 
 func (s *stage) active(ctx context.Context) error {
-	s.chapter(ctx, "The agent switches notifications on, and goes on working")
+	s.chapter(ctx, "The agent enables notifications and continues to work")
 	blocks, err := s.agent.Call(ctx, "configure_streaming", map[string]any{"action": "enable", "throttle_seconds": 2})
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func (s *stage) active(ctx context.Context) error {
 		return err
 	}
 
-	s.chapter(ctx, "Three more things go wrong within the throttle: one batch")
+	s.chapter(ctx, "Three more alerts within the throttle: one batch")
 	posted = time.Now()
 	err = s.send(ctx,
 		request("GET", "/api/stock/17", 503, 900), request("GET", "/api/prices", 500, 300),
@@ -145,7 +145,7 @@ func (s *stage) active(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.notification(ctx, posted, "they were posted, when the throttle ended"); err != nil {
+	if err := s.notification(ctx, posted, "they were posted, at the end of the throttle"); err != nil {
 		return err
 	}
 	_, err = s.observe(ctx, map[string]any{"what": "ci"})
@@ -153,7 +153,7 @@ func (s *stage) active(ctx context.Context) error {
 }
 
 func (s *stage) secrets(ctx context.Context) error {
-	s.chapter(ctx, "A request with secrets in it: masked before it is written")
+	s.chapter(ctx, "A request with secrets: masked before it is stored")
 	const secret = "correct-horse-battery-staple"
 	err := s.send(ctx, event{"kind": "network", "network": event{
 		"method": "POST", "url": "/api/login?session_token=" + secret, "status": 200,
@@ -163,7 +163,7 @@ func (s *stage) secrets(ctx context.Context) error {
 		return err
 	}
 	var text string
-	shown := harness.Poll(ctx, patience, func() bool { // the detector may still be busy with it
+	shown := harness.Poll(ctx, patience, func() bool { // the detector may not have read it yet
 		var blocks []string
 		blocks, err = s.agent.Call(ctx, "observe", map[string]any{"what": "network", "url": "/api/login"})
 		text = strings.Join(blocks, "\n")
@@ -173,10 +173,10 @@ func (s *stage) secrets(ctx context.Context) error {
 		return err
 	}
 	if !shown {
-		return fmt.Errorf("%w: the request is not in %s", errStory, text)
+		return fmt.Errorf("%w: got %s, want the request in it", errStory, text)
 	}
 	if strings.Contains(text, secret) || !strings.Contains(text, "[REDACTED]") {
-		return fmt.Errorf("%w: %s", errStory, text)
+		return fmt.Errorf("%w: got %s, want the secret masked", errStory, text)
 	}
 	s.print("agent", "observe {what: network, url: /api/login}")
 	s.print("", "  | "+short(text, 600))

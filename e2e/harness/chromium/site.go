@@ -20,8 +20,7 @@ type Site struct {
 	// LocalURL has the host localhost, so that 127.0.0.1 is another site to its pages.
 	LocalURL string
 	browser  context.Context
-	// pages has the HTML and policies the Content-Security-Policy by path. The browser
-	// may request any path while a test adds to them.
+	// pages has the HTML and policies the Content-Security-Policy, by path.
 	mu              sync.Mutex
 	pages, policies map[string]string
 }
@@ -50,8 +49,8 @@ func NewSite(t *testing.T) *Site {
 	return s
 }
 
-// ServeHTTP serves the pages, and three API paths of which one is broken and one never
-// answers.
+// ServeHTTP serves the pages and three API paths: /api/good, /api/broken with status 500,
+// and /api/slow, which never answers.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/api/good":

@@ -36,7 +36,7 @@ const (
 type Cluster struct {
 	NATS, Ingest, Detector []*Container
 	Dashboard, Gateway     *Container
-	// Token is required by HTTP writes and by clients of the gateway.
+	// Token is the bearer token of HTTP writes and of clients of the gateway.
 	Token string
 	// Keys is the directory with the roles' keys.
 	Keys string
@@ -45,12 +45,12 @@ type Cluster struct {
 // Layout configures a cluster.
 type Layout struct {
 	Partitions int
-	// Program is the tocsin that makes the keys, into Keys, which must be empty.
+	// Program is the path of a tocsin that makes the keys in Keys, an empty directory.
 	Program, Keys string
 }
 
-// StartCluster starts a cluster in the network. It returns when the streams exist and
-// everything is started, before all of it is ready.
+// StartCluster starts a cluster in the network. It returns when the streams exist and all
+// containers are started, but possibly not ready.
 func StartCluster(ctx context.Context, n *Net, built Images, layout Layout) (*Cluster, error) {
 	c := &Cluster{Token: rand.Text(), Keys: layout.Keys}
 	env, err := makeKeys(ctx, layout.Program, layout.Keys)
@@ -95,7 +95,7 @@ func StartCluster(ctx context.Context, n *Net, built Images, layout Layout) (*Cl
 		return nil, err
 	}
 	if code, err := provision.Ended(ctx, provisionWithin); err != nil || code != 0 {
-		return nil, fmt.Errorf("tocsin provision ends with %d: %w\n%s", code, err, provision.Logs(ctx))
+		return nil, fmt.Errorf("tocsin provision: got exit code %d, want 0: %w\n%s", code, err, provision.Logs(ctx))
 	}
 	for _, s := range []struct {
 		name, image string

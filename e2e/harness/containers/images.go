@@ -2,7 +2,7 @@
 // their own, for tests of faults. Images are built FROM scratch on this machine; none
 // is pulled.
 //
-// It asserts nothing: it returns what happened.
+// It fails no test: it returns results and errors.
 package containers
 
 import (
@@ -60,8 +60,7 @@ func Root(ctx context.Context) (string, error) {
 	return filepath.Dir(strings.TrimSpace(out)), nil
 }
 
-// natsDockerfile makes the image of a NATS server, which uses the configuration in
-// /etc/nats.
+// natsDockerfile makes the image of a NATS server.
 const natsDockerfile = `FROM scratch
 COPY --chown=65532:65532 data /data
 COPY nats-server /nats-server
@@ -96,10 +95,10 @@ func buildNATS(ctx context.Context, root string) (name string, err error) {
 func run(ctx context.Context, dir string, env []string, program string, args ...string) (stdout string, err error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
-	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
+	var out, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", program, err, &said)
+		return "", fmt.Errorf("%s: %w\n%s", program, err, &stderr)
 	}
 	return out.String(), nil
 }

@@ -30,7 +30,7 @@ const (
 
 // ErrNoReaper is returned if Docker runs, but the image of testcontainers' reaper is
 // missing and cannot be pulled. TESTCONTAINERS_RYUK_DISABLED=true works without it.
-var ErrNoReaper = errors.New("the image of testcontainers' reaper is not here (TESTCONTAINERS_RYUK_DISABLED=true goes without it)")
+var ErrNoReaper = errors.New("the image of testcontainers' reaper is not installed; TESTCONTAINERS_RYUK_DISABLED=true works without it")
 
 // Net is a network of containers, in which each is found by its name.
 type Net struct {
@@ -163,7 +163,7 @@ func freePort(ctx context.Context) (int, error) {
 	return port, l.Close()
 }
 
-// Addr returns the address of a published port on this machine.
+// Addr returns the address on this machine of a published port.
 func (c *Container) Addr(port int) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(c.ports[port]))
 }
@@ -171,47 +171,47 @@ func (c *Container) Addr(port int) string {
 // URL returns Addr as an HTTP URL.
 func (c *Container) URL(port int) string { return "http://" + c.Addr(port) }
 
-// ID returns its id in Docker.
+// ID returns the container's id in Docker.
 func (c *Container) ID() string { return c.c.GetContainerID() }
 
-// Health returns Docker's result of its health check, which is starting, healthy or
-// unhealthy, and the last output of the check.
-func (c *Container) Health(ctx context.Context) (status, said string, err error) {
+// Health returns the status of the health check (starting, healthy, unhealthy, or none) and
+// the last output of the check.
+func (c *Container) Health(ctx context.Context) (status, output string, err error) {
 	state, err := c.c.State(ctx)
 	if err != nil {
-		return "", "", fmt.Errorf("look at %s: %w", c.Name, err)
+		return "", "", fmt.Errorf("inspect %s: %w", c.Name, err)
 	}
 	if state.Health == nil {
 		return "none", "", nil
 	}
 	if n := len(state.Health.Log); n > 0 {
-		said = strings.TrimSpace(state.Health.Log[n-1].Output)
+		output = strings.TrimSpace(state.Health.Log[n-1].Output)
 	}
-	return string(state.Health.Status), said, nil
+	return string(state.Health.Status), output, nil
 }
 
-// AwaitHealth waits for a result of Health.
+// AwaitHealth waits for a status of the health check.
 func (c *Container) AwaitHealth(ctx context.Context, want string, within time.Duration) error {
-	var status, said string
+	var status, output string
 	var err error
 	if harness.Poll(ctx, within, func() bool {
-		status, said, err = c.Health(ctx)
+		status, output, err = c.Health(ctx)
 		return err == nil && status == want
 	}) {
 		return nil
 	}
-	return fmt.Errorf("%s is %s and not %s within %s: %s: %w\n%s", c.Name, status, want, within, said, err, c.Logs(ctx))
+	return fmt.Errorf("health of %s after %s: got %s, want %s: %s: %w\n%s", c.Name, within, status, want, output, err, c.Logs(ctx))
 }
 
-// Exec runs a program of the image in it, and returns its exit code and output.
-func (c *Container) Exec(ctx context.Context, args ...string) (code int, said string, err error) {
+// Exec runs a program in the container, and returns its exit code and output.
+func (c *Container) Exec(ctx context.Context, args ...string) (code int, output string, err error) {
 	code, out, err := c.c.Exec(ctx, args)
 	if err != nil {
 		return 0, "", fmt.Errorf("run %v in %s: %w", args, c.Name, err)
 	}
 	var text strings.Builder
 	if _, err := stdcopy.StdCopy(&text, &text, io.LimitReader(out, maxLog)); err != nil {
-		return 0, "", fmt.Errorf("read what %v says in %s: %w", args, c.Name, err)
+		return 0, "", fmt.Errorf("read the output of %v in %s: %w", args, c.Name, err)
 	}
 	return code, text.String(), nil
 }
@@ -224,12 +224,12 @@ func (c *Container) Stop(ctx context.Context) (code int, err error) {
 	}
 	state, err := c.c.State(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("look at %s: %w", c.Name, err)
+		return 0, fmt.Errorf("inspect %s: %w", c.Name, err)
 	}
 	return state.ExitCode, nil
 }
 
-// Ended waits until it has ended by itself, and returns its exit code.
+// Ended waits until the container has ended by itself, and returns its exit code.
 func (c *Container) Ended(ctx context.Context, within time.Duration) (code int, err error) {
 	running := true
 	if !harness.Poll(ctx, within, func() bool {
@@ -240,7 +240,7 @@ func (c *Container) Ended(ctx context.Context, within time.Duration) (code int, 
 		running, code = state.Running, state.ExitCode
 		return !running
 	}) {
-		err = fmt.Errorf("it still runs after %s", within)
+		err = fmt.Errorf("still running after %s", within)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("wait for the end of %s: %w\n%s", c.Name, err, c.Logs(ctx))
@@ -248,37 +248,37 @@ func (c *Container) Ended(ctx context.Context, within time.Duration) (code int, 
 	return code, nil
 }
 
-// Start starts it again.
+// Start starts the container again.
 func (c *Container) Start(ctx context.Context) error {
 	_, err := c.net.docker.ContainerStart(ctx, c.ID(), client.ContainerStartOptions{})
 	return err
 }
 
-// Kill kills it.
+// Kill kills the container.
 func (c *Container) Kill(ctx context.Context) error {
 	_, err := c.net.docker.ContainerKill(ctx, c.ID(), client.ContainerKillOptions{Signal: "KILL"})
 	return err
 }
 
-// Pause stops its processes, and Resume continues them.
+// Pause pauses the processes of the container until Resume.
 func (c *Container) Pause(ctx context.Context) error {
 	_, err := c.net.docker.ContainerPause(ctx, c.ID(), client.ContainerPauseOptions{})
 	return err
 }
 
-// Resume ends Pause.
+// Resume continues the processes after Pause.
 func (c *Container) Resume(ctx context.Context) error {
 	_, err := c.net.docker.ContainerUnpause(ctx, c.ID(), client.ContainerUnpauseOptions{})
 	return err
 }
 
-// Cut takes it off the network, with its published ports, and Join connects it again.
+// Cut disconnects the container from the network, with its published ports, until Join.
 func (c *Container) Cut(ctx context.Context) error {
 	_, err := c.net.docker.NetworkDisconnect(ctx, c.net.net.ID, client.NetworkDisconnectOptions{Container: c.ID()})
 	return err
 }
 
-// Join ends Cut, with the same name.
+// Join connects the container again after Cut, under the same name.
 func (c *Container) Join(ctx context.Context) error {
 	_, err := c.net.docker.NetworkConnect(ctx, c.net.net.ID, client.NetworkConnectOptions{
 		Container: c.ID(), EndpointConfig: &dockernet.EndpointSettings{Aliases: []string{c.Name}},
@@ -286,7 +286,7 @@ func (c *Container) Join(ctx context.Context) error {
 	return err
 }
 
-// Logs returns its log so far, for the message of a failed test.
+// Logs returns the log so far, for the message of a failed test.
 func (c *Container) Logs(ctx context.Context) string {
 	r, err := c.c.Logs(ctx)
 	if err != nil {

@@ -37,7 +37,7 @@ func TocsinEnv(t *testing.T, stateDir string, env []string, args ...string) (cod
 	select {
 	case <-p.Done():
 	case <-time.After(commandTimeout):
-		t.Errorf("tocsin %v still runs after %s", args, commandTimeout)
+		t.Errorf("tocsin %v: still running after %s, want its end", args, commandTimeout)
 		if err := p.Kill(); err != nil {
 			t.Error(err)
 		}
@@ -79,8 +79,8 @@ func RunUntilKilled(t *testing.T, stateDir string, args ...string) *harness.Proc
 	return p
 }
 
-// WaitConnected waits until a process that runs has a connection to the bus. Where the
-// system does not show that, it waits for a second.
+// WaitConnected waits until a running process has a connection to the bus. On a system that
+// does not show sockets it waits for a second.
 func WaitConnected(t *testing.T, p *harness.Process) {
 	t.Helper()
 	ended := false
@@ -98,6 +98,6 @@ func WaitConnected(t *testing.T, p *harness.Process) {
 		return has || err != nil
 	})
 	if ended {
-		t.Fatalf("the process ended with %d before it was connected\n%s", p.ExitCode(), p.Log)
+		t.Fatalf("the process ended with exit status %d, want it to connect to the bus\n%s", p.ExitCode(), p.Log)
 	}
 }

@@ -1,4 +1,4 @@
 // Package e2etest has what the end-to-end tests share: a running bus with an
 // agent connected, requests to it, and the tools and pages that tests need.
-// Its functions end the test when they cannot do their work.
+// Its functions end the test if they fail.
 package e2etest

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// parallel is how many tests of a package run at once. It is more than there are
-// processors on a small machine: most of the time a test waits for timers and for
-// other processes.
+// parallel is the number of tests of a package that run at once. Tests mostly wait for timers
+// and other processes, so it is more than the processors of a small machine.
 const parallel = "4"
 
 // Main runs the tests of a package, several at once. The -parallel flag takes precedence.

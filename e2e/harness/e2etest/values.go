@@ -23,14 +23,14 @@ func JSON(t *testing.T, v any) string {
 	return string(data)
 }
 
-// UniqueWord returns a word for each i below 17,576. It has letters only, because
-// digits are no part of an error's fingerprint.
+// UniqueWord returns a unique word for each i below 17,576. It has only letters: the
+// fingerprint of an error ignores digits.
 func UniqueWord(i int) string {
 	return "subject" + string([]byte{byte('a' + i/26/26%26), byte('a' + i/26%26), byte('a' + i%26)})
 }
 
-// Letters returns four letters for each n below 456,976, so that no two texts with
-// them have one log template.
+// Letters returns four unique letters for each n below 456,976. Texts with different letters
+// have different log templates.
 func Letters(n int) string {
 	text := []byte("aaaa")
 	for i := range text {

@@ -1,6 +1,5 @@
-// Package storm sends a storm of failing requests to a running tocsin, and measures how
-// late another app's alerts are meanwhile. It asserts nothing: it returns what
-// happened.
+// Package storm sends a storm of failing requests to a running tocsin, and measures how late
+// another app's alerts are meanwhile. It fails no test: it returns the measurements.
 package storm
 
 import (
@@ -30,8 +29,8 @@ const (
 	urls = 9999
 	// probeEvery is the pause between two requests of calm apps.
 	probeEvery = 250 * time.Millisecond
-	// calm is the name of those apps, before a number. They take turns, and have a
-	// failing request of their own each time.
+	// calm is the prefix of the names of those apps. They take turns. Each time another
+	// request fails.
 	calm     = "calm"
 	calmApps = 8
 	// senders is the number of concurrent senders.
@@ -42,22 +41,22 @@ const (
 
 // Config configures a storm.
 type Config struct {
-	// Rate is how many requests a second fail, of all Apps together, and Batch how many
-	// of them one POST has.
+	// Rate is the number of failing requests a second, of all Apps together. Batch is the
+	// number in one POST.
 	Apps, Rate, Batch int
 	For               time.Duration
 	Seed              uint64
 }
 
-// Result is what happened.
+// Result holds the measurements.
 type Result struct {
-	// Sent is how many failing requests were accepted, and Rate how many a second.
+	// Sent is the number of failing requests that were accepted, Rate the number a second.
 	Sent int
 	Rate float64
-	// Alerts is how many alerts were raised for them, and Counted the sum of their counts.
+	// Alerts is the number of alerts about them, Counted the sum of their counts.
 	Alerts, Counted int
-	// Delays are the times from a calm app's accepted POST to its alert, Missing the
-	// number of those that never arrived.
+	// Delays are the times from a calm app's accepted POST to its alert. Missing is the
+	// number of such alerts that did not arrive.
 	Delays  []time.Duration
 	Missing int
 }
@@ -162,8 +161,8 @@ func failed(app, url string) request {
 	return request{"network", app, map[string]any{"method": "GET", "url": url, "status": 500}}
 }
 
-// storm posts failing requests, with those of calm apps between them, and returns when
-// each of the latter was accepted.
+// storm posts failing requests of the storm and of calm apps. It returns when each request of
+// a calm app was accepted, by URL.
 func (p *poster) storm(ctx context.Context, cfg Config) (r Result, accepted map[string]time.Time, err error) {
 	accepted = map[string]time.Time{}
 	group, ctx := errgroup.WithContext(ctx)
@@ -214,7 +213,7 @@ func (p *poster) storm(ctx context.Context, cfg Config) (r Result, accepted map[
 	return r, accepted, err
 }
 
-// word returns a number in letters, which no template takes for an id.
+// word returns letters for a number: templates replace digits.
 func word(n int) string {
 	text := []byte{'a', 'a', 'a'}
 	for i := range text {

@@ -1,9 +1,9 @@
-// Package traffic sends a steady stream to the ingest services of a cluster, as a well-behaved
-// sender does: what was not answered with 2xx is sent again, to the next ingest service, before
-// anything new. It keeps what was accepted, and when.
+// Package traffic sends a steady stream to the ingest services of a cluster, as a
+// well-behaved sender does: a request that was not answered with 2xx is sent again, to the
+// next ingest service. It records what was accepted, and when.
 //
-// Everything that it sends has a unique name, which is also in the bus, in an alert and
-// in an agent's answer. It asserts nothing: it returns what happened.
+// Each event and result has a unique name, which is also on the bus, in its alert and in an
+// agent's answer. The package fails no test.
 package traffic
 
 import (
@@ -20,21 +20,20 @@ import (
 )
 
 const (
-	// answerIn bounds the answer of an ingest service: longer than it waits for the bus.
-	answerIn = 8 * time.Second
-	// eventsAgain and resultAgain are the pauses before the next ingest service is tried for
-	// the first time. Each further pause is twice as long, up to maxAgain. In 10 s
-	// nothing is sent more than 10 times, and no storm limit applies to what a
-	// repetition raises.
-	eventsAgain, resultAgain, maxAgain = 200 * time.Millisecond, time.Second, 2 * time.Second
-	// quietEvents is how many events of a batch raise nothing.
+	// answerTimeout bounds the answer of ingest. It is longer than ingest waits for the bus.
+	answerTimeout = 8 * time.Second
+	// eventsRetry and resultRetry are the pauses before the first retry. Each further pause
+	// is twice as long, up to maxRetry. So nothing is sent more than 10 times in 10 s, and
+	// the storm limits do not apply to repeats.
+	eventsRetry, resultRetry, maxRetry = 200 * time.Millisecond, time.Second, 2 * time.Second
+	// quietEvents is the number of events in a batch that raise no alert.
 	quietEvents = 9
-	// errorEvery and requestEvery are the numbers of batches of an app after which one
-	// has a new error, and one a failed request.
+	// One in errorEvery batches of an app has a new error, one in requestEvery a failed
+	// request.
 	errorEvery, requestEvery = 16, 48
 )
 
-// Kind is the kind of what was sent.
+// Kind is the kind of an event or result.
 type Kind int
 
 // The kinds. Each but the first raises an alert.
@@ -45,7 +44,7 @@ const (
 	Result
 )
 
-// Sent is something that was accepted.
+// Sent is an event or result that was accepted.
 type Sent struct {
 	Kind Kind
 	App  string
@@ -60,11 +59,11 @@ type Config struct {
 	// Ingest are the URLs of the ingest services.
 	Ingest []string
 	Token  string
-	// Apps are the apps of the events. Each sends a batch in Every.
+	// Apps are the apps of the events. Each sends one batch per Every.
 	Apps  []string
 	Every time.Duration
-	// Results is the pause between two CI results. Each is sent to all ingest services at once,
-	// as by a pipeline that reports twice.
+	// Results is the pause between two CI results. Each is sent to all ingest services at
+	// once, like the result of a pipeline that reports twice.
 	Results time.Duration
 }
 
@@ -83,11 +82,11 @@ type Traffic struct {
 
 // New prepares a stream. Run sends it.
 func New(cfg Config) *Traffic {
-	return &Traffic{cfg: cfg, http: &http.Client{Timeout: answerIn}}
+	return &Traffic{cfg: cfg, http: &http.Client{Timeout: answerTimeout}}
 }
 
-// Run sends until stop is closed, and returns when everything that was begun is
-// accepted, or at the end of ctx.
+// Run sends until stop is closed. It returns when everything was accepted, or at the end
+// of ctx.
 func (t *Traffic) Run(ctx context.Context, stop <-chan struct{}) {
 	var all sync.WaitGroup
 	for i, app := range t.cfg.Apps {
@@ -102,7 +101,7 @@ func (t *Traffic) Run(ctx context.Context, stop <-chan struct{}) {
 func (t *Traffic) app(ctx context.Context, stop <-chan struct{}, app string, number int) {
 	every := time.NewTicker(t.cfg.Every)
 	defer every.Stop()
-	for n := number; ; n++ { // so that the apps' errors are not at the same time
+	for n := number; ; n++ { // each app starts at another number, so that errors of several apps do not coincide
 		select {
 		case <-stop:
 			return
@@ -111,7 +110,7 @@ func (t *Traffic) app(ctx context.Context, stop <-chan struct{}, app string, num
 		case <-every.C:
 		}
 		batch, names := t.batch(app, n)
-		if t.deliver(ctx, "/v1/events", batch, number, eventsAgain) {
+		if t.deliver(ctx, "/v1/events", batch, number, eventsRetry) {
 			t.accepted(names)
 		}
 	}
@@ -161,7 +160,7 @@ func (t *Traffic) results(ctx context.Context, stop <-chan struct{}) {
 		var twice sync.WaitGroup
 		taken := make([]bool, len(t.cfg.Ingest))
 		for i := range t.cfg.Ingest {
-			twice.Go(func() { taken[i] = t.deliver(ctx, "/ci-result", result, i, resultAgain) })
+			twice.Go(func() { taken[i] = t.deliver(ctx, "/ci-result", result, i, resultRetry) })
 		}
 		twice.Wait()
 		if slices.Contains(taken, true) {
@@ -171,19 +170,19 @@ func (t *Traffic) results(ctx context.Context, stop <-chan struct{}) {
 }
 
 // deliver tries one ingest service after the other until one accepts it, or ctx ends.
-func (t *Traffic) deliver(ctx context.Context, path string, body any, first int, again time.Duration) bool {
+func (t *Traffic) deliver(ctx context.Context, path string, body any, first int, pause time.Duration) bool {
 	data, err := json.Marshal(body)
 	if err != nil {
 		t.note(path + ": " + err.Error())
 		return false
 	}
 	for try := first; ; try++ {
-		status, said := t.post(ctx, t.cfg.Ingest[try%len(t.cfg.Ingest)]+path, data)
+		status, answer := t.post(ctx, t.cfg.Ingest[try%len(t.cfg.Ingest)]+path, data)
 		switch {
 		case status >= 200 && status < 300:
 			return true
 		case status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout:
-			t.note(fmt.Sprintf("%s: %d %s", path, status, said))
+			t.note(fmt.Sprintf("%s: %d %s", path, status, answer))
 			return false
 		}
 		t.mu.Lock()
@@ -192,14 +191,14 @@ func (t *Traffic) deliver(ctx context.Context, path string, body any, first int,
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(again):
-			again = min(2*again, maxAgain)
+		case <-time.After(pause):
+			pause = min(2*pause, maxRetry)
 		}
 	}
 }
 
 // post tries once. The status is 0 without an answer.
-func (t *Traffic) post(ctx context.Context, url string, data []byte) (status int, said string) {
+func (t *Traffic) post(ctx context.Context, url string, data []byte) (status int, answer string) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(data))
 	if err != nil {
 		return 0, err.Error()
@@ -244,15 +243,14 @@ func (t *Traffic) Sent() []Sent {
 	return slices.Clone(t.sent)
 }
 
-// Refused is how often an ingest service wrongly refused something. Repeated is how often
-// something was sent again.
+// Refused returns the requests that ingest wrongly refused, and the number of retries.
 func (t *Traffic) Refused() (refused []string, repeated int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.refused), t.repeated
 }
 
-// Longest returns the longest time since a moment in which nothing was accepted.
+// Longest returns the longest time without an accepted request, since a moment.
 func (t *Traffic) Longest(since time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

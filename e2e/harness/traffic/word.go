@@ -3,9 +3,9 @@ package traffic
 // wordLen is how many letters every word has.
 const wordLen = 8
 
-// Word returns a unique word for each number from 0 to 1,679,615. All have one length,
-// so that none is part of another, and none has a digit, or letters that can be part of
-// a number, by which errors would look alike.
+// Word returns a unique word for each number from 0 to 1,679,615. All have the same length,
+// so none is part of another. None has digits or hexadecimal letters, which the fingerprints
+// of errors ignore.
 func Word(n int) string {
 	const consonants, vowels = "ghjklmnprstv", "iou"
 	word := make([]byte, wordLen)
@@ -16,7 +16,7 @@ func Word(n int) string {
 	return string(word)
 }
 
-// IsWord reports whether Word made it.
+// IsWord reports whether a text is a value of [Word].
 func IsWord(text string) bool {
 	if len(text) != wordLen {
 		return false
