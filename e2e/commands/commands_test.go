@@ -155,8 +155,8 @@ func TestDoctor(t *testing.T) {
 		t.Errorf("exit %d, want 1 and \"FAIL notices          --notify-slack (TOCSIN_NOTIFY_SLACK) must be\" in stdout\n%s", code, stdout)
 	}
 	code, stdout, _ = e2etest.Tocsin(t, b.StateDir, "doctor", "--notify-level=warning", "--notify-webhook=https://example.com/x")
-	if code != 0 || !strings.Contains(stdout, "ok   notices          from level warn on to a webhook\n") {
-		t.Errorf("exit %d, want 0 and \"ok   notices          from level warn on to a webhook\\n\" in stdout\n%s", code, stdout)
+	if code != 0 || !strings.Contains(stdout, "ok   notices          sent to a webhook from level warn on\n") {
+		t.Errorf("exit %d, want 0 and \"ok   notices          sent to a webhook from level warn on\\n\" in stdout\n%s", code, stdout)
 	}
 }
 

@@ -35,8 +35,8 @@ type doctorCommand struct {
 	service.BusFlags
 	service.LayoutFlags
 	Token string `help:"Value of TOCSIN_TOKEN. Services that listen beyond loopback give the reasons of a failed check only with it." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
-	// Notify has the settings of this environment, which the gateways of clients that
-	// are started from here have, too.
+	// Notify has the settings of this environment. Gateways of clients that are started from
+	// here have the same.
 	Notify noticeSettings `embed:""`
 }
 
@@ -77,20 +77,20 @@ func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
 		d.findings = append(d.findings, check(checkCtx)...)
 		cancel()
 	}
-	say, failures := printer{w: env.Stdout}, 0
+	out, failures := printer{w: env.Stdout}, 0
 	for _, f := range d.findings {
-		say.finding(f.mark(), f)
+		out.finding(f.mark(), f)
 		if f.fix != "" {
 			failures++
 		}
 	}
 	for _, f := range d.warnings {
-		say.finding("WARN", f)
+		out.finding("WARN", f)
 	}
-	if say.err == nil && failures > 0 {
+	if out.err == nil && failures > 0 {
 		return fmt.Errorf("%d of %d checks failed: each FAIL line is followed by its fix", failures, len(d.findings))
 	}
-	return say.err
+	return out.err
 }
 
 // finding prints a finding, and on a second line its fix.
@@ -102,12 +102,14 @@ func (p *printer) finding(mark string, f finding) {
 }
 
 type doctor struct {
-	env      service.Env
-	flags    service.BusFlags
-	layout   bus.Layout // the layout that an external bus should have
-	token    string
-	notify   notify.Settings
-	unusable bool // the state directory
+	env    service.Env
+	flags  service.BusFlags
+	layout bus.Layout // the layout that an external bus should have
+	token  string
+	notify notify.Settings
+	// unusable is set when the state directory can't be used.
+	unusable bool
+	// runtime is what runs on the state directory, if running is set.
 	runtime  statedir.Runtime
 	running  bool
 	findings []finding
@@ -238,8 +240,8 @@ func (d *doctor) dashboard(ctx context.Context) []finding {
 	return []finding{{check: "dashboard", result: d.runtime.DashboardURL + " is ready"}}
 }
 
-// ready asks the service at a URL whether it is ready, and why not.
-func (d *doctor) ready(ctx context.Context, url string) (status int, why string, err error) {
+// ready asks the service at a URL whether it is ready. reason is why it is not.
+func (d *doctor) ready(ctx context.Context, url string) (status int, reason string, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", http.NoBody)
 	if err != nil {
 		return 0, "", err
@@ -252,10 +254,10 @@ func (d *doctor) ready(ctx context.Context, url string) (status int, why string,
 		return 0, "", err
 	}
 	body, readErr := io.ReadAll(io.LimitReader(resp.Body, 4<<10))
-	if why = strings.TrimSpace(string(body)); why == `{"ok":false}` {
-		why = "the service gives the reason only with the token; set TOCSIN_TOKEN and run this again"
+	if reason = strings.TrimSpace(string(body)); reason == `{"ok":false}` {
+		reason = "the service gives the reason only with the token; set TOCSIN_TOKEN and run this again"
 	}
-	return resp.StatusCode, why, errors.Join(readErr, resp.Body.Close())
+	return resp.StatusCode, reason, errors.Join(readErr, resp.Body.Close())
 }
 
 func (d *doctor) bus(ctx context.Context) []finding {
@@ -345,5 +347,5 @@ func (d *doctor) notices(context.Context) []finding {
 		}
 	}
 	slices.Sort(to)
-	return []finding{{check: "notices", result: "from level " + string(d.notify.MinLevel()) + " on to " + strings.Join(to, " and ")}}
+	return []finding{{check: "notices", result: "sent to " + strings.Join(to, " and ") + " from level " + string(d.notify.MinLevel()) + " on"}}
 }

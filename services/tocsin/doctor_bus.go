@@ -45,20 +45,20 @@ func (d *doctor) streams(ctx context.Context, c *bus.Session) []finding {
 	missing := map[string]bool{}
 	for _, change := range changes {
 		missing[change.Stream] = change.Missing()
-		result := "to change: " + change.What
+		result := "to change: " + change.Description
 		if change.Missing() {
 			result = "does not exist"
 		}
 		out = append(out, failed("stream "+change.Stream, result, fix))
 	}
 	if d.flags.External() && !missing[bus.StreamTelemetry] {
-		out = append(out, d.copies(ctx, c, missing)...)
+		out = append(out, d.replicas(ctx, c, missing)...)
 	}
 	return out
 }
 
-// copies checks the replicas of the streams, and reports the number of partitions.
-func (d *doctor) copies(ctx context.Context, c *bus.Session, missing map[string]bool) []finding {
+// replicas checks the replicas of the streams, and reports the number of partitions.
+func (d *doctor) replicas(ctx context.Context, c *bus.Session, missing map[string]bool) []finding {
 	partitions, err := c.Partitions(ctx)
 	if err != nil {
 		return []finding{failed("stream "+bus.StreamTelemetry, err.Error(), "check the servers' logs")}
@@ -73,7 +73,7 @@ func (d *doctor) copies(ctx context.Context, c *bus.Session, missing map[string]
 			out = append(out, failed("stream "+stream, err.Error(), "check in the servers' logs that enough of them run, with JetStream"))
 			continue
 		}
-		if problem := copiesOf(s.CachedInfo()); problem != "" {
+		if problem := replicaProblem(s.CachedInfo()); problem != "" {
 			out = append(out, failed("stream "+stream, problem, "start that server, or wait until it has caught up"))
 		}
 	}
@@ -87,15 +87,14 @@ func (d *doctor) copies(ctx context.Context, c *bus.Session, missing map[string]
 	return append(out, finding{check: "streams", result: result})
 }
 
-// copiesOf returns what is wrong with the replicas of a stream, or nothing.
-func copiesOf(info *jetstream.StreamInfo) string {
+// replicaProblem returns what is wrong with the replicas of a stream, or nothing.
+func replicaProblem(info *jetstream.StreamInfo) string {
 	cluster := info.Cluster
 	if cluster == nil {
 		return "" // a single server
 	}
 	var problems []string
-	// A stream that was given more replicas has them in its configuration at once, and on
-	// the servers later.
+	// More replicas are in a stream's configuration at once, and on the servers later.
 	if has, wanted := 1+len(cluster.Replicas), info.Config.Replicas; has < wanted {
 		problems = append(problems, fmt.Sprintf("%d of %d replicas exist, the others are being created", has, wanted))
 	}

@@ -48,12 +48,12 @@ func TestCopiesOf(t *testing.T) {
 			Config: jetstream.StreamConfig{Replicas: 2}, Cluster: &jetstream.ClusterInfo{Replicas: []*jetstream.PeerInfo{{Name: "node2", Lag: 7}}},
 		},
 	} {
-		if got := copiesOf(&info); got != want {
-			t.Errorf("copiesOf = %q, want %q", got, want)
+		if got := replicaProblem(&info); got != want {
+			t.Errorf("replicaProblem = %q, want %q", got, want)
 		}
 	}
-	if got := copiesOf(&jetstream.StreamInfo{Config: jetstream.StreamConfig{Replicas: 1}}); got != "" {
-		t.Errorf("copiesOf a single server = %q, want nothing", got)
+	if got := replicaProblem(&jetstream.StreamInfo{Config: jetstream.StreamConfig{Replicas: 1}}); got != "" {
+		t.Errorf("replicaProblem a single server = %q, want nothing", got)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestDoctorOfAnExternalBus(t *testing.T) {
 		t.Helper()
 		for _, part := range parts {
 			if !strings.Contains(got, part) {
-				t.Errorf("findings lack %q:\n%s", part, got)
+				t.Errorf("findings = %s, want %q in them", got, part)
 			}
 		}
 	}
@@ -128,6 +128,6 @@ func TestDoctorOfADetectorThatCannot(t *testing.T) {
 	}
 	got := examined(t, service.BusFlags{NATSURL: rig.URL(), NATSCreds: rig.Creds(bus.RoleGateway)}, bus.Layout{})
 	if !strings.Contains(got, "detector: answers with an error: no detector owns it [") {
-		t.Errorf("findings lack the detector's error:\n%s", got)
+		t.Errorf("findings = %s, want the detector's error", got)
 	}
 }

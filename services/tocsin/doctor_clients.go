@@ -59,8 +59,8 @@ func (d *doctor) client(ctx context.Context, client setup.Client, dirs setup.Dir
 		if s.dirs.Project != dirs.Project && s.scope == setup.Project && !client.ReadsParents {
 			f.result += "; for sessions that start in " + s.dirs.Project
 		}
-		if len(s.found.Hooks) > 0 || len(s.more) > 0 {
-			if hooked || len(s.found.Hooks) > 0 && len(s.more) > 0 {
+		if len(s.found.Hooks) > 0 || len(s.extraHooks) > 0 {
+			if hooked || len(s.found.Hooks) > 0 && len(s.extraHooks) > 0 {
 				f.result += "; its hooks run twice, because of those " + s.others()
 			}
 			hooked = true
@@ -87,7 +87,7 @@ func plugin(s clientState, off switches) finding {
 		}
 		return f
 	}
-	f.result += off.ways(true, true, "")
+	f.result += off.delivery(true, true, "")
 	return f
 }
 
@@ -111,7 +111,7 @@ func inUse(client setup.Client, dirs setup.Dirs) bool {
 // problem returns what is wrong with the entries of a scope, and its fix; both are empty
 // where nothing is.
 func (d *doctor) problem(ctx context.Context, s clientState) (problem, fix string) {
-	if problem, fix := d.broken(ctx, s); problem != "" {
+	if problem, fix := d.programProblem(ctx, s); problem != "" {
 		return problem, fix
 	}
 	server := s.found.Server
@@ -127,8 +127,8 @@ func (d *doctor) problem(ctx context.Context, s clientState) (problem, fix strin
 	switch {
 	case slices.ContainsFunc(s.found.Hooks, elsewhere):
 		return problem, s.fix()
-	case slices.ContainsFunc(s.more, elsewhere):
-		return problem, fmt.Sprintf("add --inbox %s to the hooks in %s", server.Client(), strings.Join(s.moreIn, " and "))
+	case slices.ContainsFunc(s.extraHooks, elsewhere):
+		return problem, fmt.Sprintf("add --inbox %s to the hooks in %s", server.Client(), strings.Join(s.extraHookFiles, " and "))
 	}
 	return "", ""
 }

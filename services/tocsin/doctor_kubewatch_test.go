@@ -61,7 +61,7 @@ func TestDoctorOfAKubewatch(t *testing.T) {
 	rig.Provision(bus.Layout{Replicas: 1})
 	flags := service.BusFlags{NATSURL: rig.URL(), NATSCreds: rig.Creds(bus.RoleGateway)}
 	if got := examined(t, flags, bus.Layout{Replicas: 1}); strings.Contains(got, "kubewatch") {
-		t.Errorf("findings without a kubewatch name one:\n%s", got)
+		t.Errorf("findings without a kubewatch = %s, want none of it", got)
 	}
 	c := rig.Connect(bus.RoleKubewatch)
 	ctx, stop := context.WithCancel(t.Context())
@@ -75,7 +75,7 @@ func TestDoctorOfAKubewatch(t *testing.T) {
 			break
 		}
 		if time.Now().After(until) {
-			t.Errorf("findings lack the watched cluster:\n%s", got)
+			t.Errorf("findings = %s, want the watched cluster", got)
 			break
 		}
 	}

@@ -18,9 +18,9 @@ import (
 // versionTimeout bounds the run of a program that a client's configuration names.
 const versionTimeout = time.Second
 
-// broken returns what is wrong with the programs that a client runs, and its fix; both
+// programProblem returns what is wrong with the programs that a client runs, and its fix; both
 // are empty where nothing is.
-func (d *doctor) broken(ctx context.Context, s clientState) (problem, fix string) {
+func (d *doctor) programProblem(ctx context.Context, s clientState) (problem, fix string) {
 	seen := map[string]bool{}
 	for _, program := range s.programs {
 		if seen[program] {

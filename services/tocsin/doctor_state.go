@@ -17,16 +17,16 @@ type clientState struct {
 	// dirs are where it was found. For a project, that may be a parent directory.
 	dirs  setup.Dirs
 	found setup.Entries
-	// more are the hooks in files that install does not write, and moreIn these files;
-	// alsoIn are all such files with an entry of ours.
-	more           []setup.Hook
-	moreIn, alsoIn []string
-	// paths are the files with entries of ours, programs what these run.
+	// extraHooks are the hooks in files that install does not write, extraHookFiles these
+	// files, and extraFiles all such files with an entry of ours.
+	extraHooks                 []setup.Hook
+	extraHookFiles, extraFiles []string
+	// paths are the files with entries of ours, programs the programs of these entries.
 	paths, programs []string
 	// off has the settings of the scope that turn entries off.
 	off switches
-	// written reports whether a file that install writes has an entry of ours, and stale
-	// whether install would change it.
+	// written is set when a file that install writes has an entry of ours, stale when
+	// install would change it.
 	written, stale bool
 }
 
@@ -84,7 +84,7 @@ func inspect(client setup.Client, dirs setup.Dirs, scope setup.Scope) (clientSta
 		s.paths, texts[file.Path] = append(s.paths, file.Path), src
 	}
 	if client.ReadOnlyFiles != nil {
-		if err := s.also(client.ReadOnlyFiles(dirs, scope), client.Files(dirs, setup.User)); err != nil {
+		if err := s.addReadOnlyFiles(client.ReadOnlyFiles(dirs, scope), client.Files(dirs, setup.User)); err != nil {
 			return s, err
 		}
 	}
@@ -107,9 +107,9 @@ func inspect(client setup.Client, dirs setup.Dirs, scope setup.Scope) (clientSta
 	return s, nil
 }
 
-// also adds files that the client reads beside those that install writes. Errors in the
-// user's files are reported for the user's scope only.
-func (s *clientState) also(files, users []setup.File) error {
+// addReadOnlyFiles adds files that the client reads beside those that install writes. Errors
+// in the user's files are reported for the user's scope only.
+func (s *clientState) addReadOnlyFiles(files, users []setup.File) error {
 	for _, file := range files {
 		src, err := setup.Read(file.Path)
 		var found setup.Entries
@@ -124,16 +124,16 @@ func (s *clientState) also(files, users []setup.File) error {
 		}
 		s.note(file, found)
 		if found.Any() {
-			s.paths, s.alsoIn = append(s.paths, file.Path), append(s.alsoIn, file.Path)
+			s.paths, s.extraFiles = append(s.paths, file.Path), append(s.extraFiles, file.Path)
 		}
 		if len(found.Hooks) > 0 {
-			s.more, s.moreIn = append(s.more, found.Hooks...), append(s.moreIn, file.Path)
+			s.extraHooks, s.extraHookFiles = append(s.extraHooks, found.Hooks...), append(s.extraHookFiles, file.Path)
 		}
 	}
 	return nil
 }
 
-// note adds what a file has, but its hooks.
+// note adds the entries of a file, except its hooks.
 func (s *clientState) note(file setup.File, found setup.Entries) {
 	in := func(setting string) string { return setting + " in " + file.Path }
 	if found.HooksOff != "" {
@@ -164,23 +164,23 @@ func (s *clientState) note(file setup.File, found setup.Entries) {
 
 // others describes where the hooks are that run beside those of the scope.
 func (s clientState) others() string {
-	if len(s.moreIn) > 0 && len(s.found.Hooks) > 0 {
-		return "in " + s.moreIn[0]
+	if len(s.extraHookFiles) > 0 && len(s.found.Hooks) > 0 {
+		return "in " + s.extraHookFiles[0]
 	}
 	return "above"
 }
 
 // hooked reports whether there are hooks in any file.
-func (s clientState) hooked() bool { return len(s.found.Hooks)+len(s.more) > 0 }
+func (s clientState) hooked() bool { return len(s.found.Hooks)+len(s.extraHooks) > 0 }
 
 // rewakes reports whether a hook wakes the model after it has stopped.
 func (s clientState) rewakes() bool {
 	wakes := func(h setup.Hook) bool { return h.Rewake }
-	return slices.ContainsFunc(s.found.Hooks, wakes) || slices.ContainsFunc(s.more, wakes)
+	return slices.ContainsFunc(s.found.Hooks, wakes) || slices.ContainsFunc(s.extraHooks, wakes)
 }
 
 // any reports whether any file of the scope has an entry of ours.
-func (s clientState) any() bool { return s.found.Any() || len(s.more) > 0 }
+func (s clientState) any() bool { return s.found.Any() || len(s.extraHooks) > 0 }
 
 // install returns the command that updates the entries, and adds no hooks.
 func (s clientState) install() string {
@@ -215,7 +215,7 @@ func (s clientState) reach(off switches) string {
 	if !s.client.HasHooks && off.server == "" {
 		text = "alerts reach its model when it calls observe: it has no hooks"
 	} else {
-		text = off.ways(s.hooked(), s.found.Server != nil, add)
+		text = off.delivery(s.hooked(), s.found.Server != nil, add)
 	}
 	if s.client.HasHooks && !s.hooked() {
 		text += "; to deliver them by hooks: tocsin install " + s.client.Name + " --scope " + string(s.scope)
@@ -243,9 +243,9 @@ func (s clientState) reach(off switches) string {
 	return text + more
 }
 
-// ways describes how alerts reach a model with or without hooks and observe. Where
+// delivery describes how alerts reach a model with or without hooks and observe. Where
 // observe is missing, add is the command that adds it.
-func (s switches) ways(hooks, observe bool, add string) string {
+func (s switches) delivery(hooks, observe bool, add string) string {
 	on := hooks && s.hooks == ""
 	switch {
 	case on && observe && s.server == "":

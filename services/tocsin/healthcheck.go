@@ -63,9 +63,9 @@ func (c *upHealth) Run(ctx context.Context, env service.Env) error {
 func (c *upHealth) checkDetector(ctx context.Context, env service.Env) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	join := env.Bus(c.BusFlags)
-	join.Name, join.Role, join.Once = "tocsin healthcheck", bus.RoleGateway, c.Timeout
-	conn, err := bus.Connect(ctx, join)
+	cfg := env.Bus(c.BusFlags)
+	cfg.Name, cfg.Role, cfg.Once = "tocsin healthcheck", bus.RoleGateway, c.Timeout
+	conn, err := bus.Connect(ctx, cfg)
 	if err != nil {
 		return err
 	}

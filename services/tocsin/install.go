@@ -69,18 +69,18 @@ func (c *installCommand) Run(_ context.Context, env service.Env) error {
 	if err != nil || !wrote {
 		return err
 	}
-	say := printer{w: env.Stdout}
-	say.line("next:")
+	out := printer{w: env.Stdout}
+	out.line("next:")
 	if s, err := inspect(client, dirs, scope); err == nil {
 		w.Rewake = s.rewakes() // an earlier install may have written it
 	}
 	for _, next := range client.NextSteps(scope, w) {
-		say.line("  - " + next)
+		out.line("  - " + next)
 	}
 	for _, note := range notes(client, dirs, scope, w) {
-		say.line("note: " + note)
+		out.line("note: " + note)
 	}
-	return say.err
+	return out.err
 }
 
 // wanted returns what to write: the hooks join the bus and share the inbox of the gateway
@@ -204,16 +204,16 @@ func plan(client setup.Client, dirs setup.Dirs, scope setup.Scope, edit func(set
 // apply writes or prints the changes, and prints what it did. It reports whether it wrote
 // any.
 func (c *setupFlags) apply(to io.Writer, client setup.Client, changes []setup.Change) (wrote bool, err error) {
-	say := printer{w: to}
+	out := printer{w: to}
 	if len(changes) == 0 {
-		say.line(fmt.Sprintf("nothing to do for %s (scope %s)", client.Title, c.Scope))
-		return false, say.err
+		out.line(fmt.Sprintf("nothing to do for %s (scope %s)", client.Title, c.Scope))
+		return false, out.err
 	}
 	if c.DryRun {
 		for _, change := range changes {
-			say.text(change.Diff())
+			out.text(change.Diff())
 		}
-		return false, say.err
+		return false, out.err
 	}
 	for i, change := range changes {
 		backup, err := change.Write()
@@ -231,9 +231,9 @@ func (c *setupFlags) apply(to io.Writer, client setup.Client, changes []setup.Ch
 		if backup != "" {
 			line += "\n  backup: " + backup
 		}
-		say.line(line)
+		out.line(line)
 	}
-	return true, say.err
+	return true, out.err
 }
 
 // repository returns the nearest parent directory with a .git, or nothing.

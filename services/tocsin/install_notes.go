@@ -48,7 +48,7 @@ func notesOn(s clientState, written, hooks bool) []string {
 		out = append(out, fmt.Sprintf("the plugin %s is on (scope %s), with a server and hooks of its own: %s", s.found.Plugin, s.scope, twice))
 	}
 	if hooks {
-		for _, path := range s.moreIn {
+		for _, path := range s.extraHookFiles {
 			out = append(out, fmt.Sprintf("%s has hooks of tocsin, too: %s", path, twice))
 		}
 		if !written && len(s.found.Hooks) > 0 {

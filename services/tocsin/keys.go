@@ -32,7 +32,7 @@ func (c *keysCommand) Run(env service.Env) error {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return fmt.Errorf("create the directory for the keys: %w", err)
 	}
-	say := printer{w: env.Stdout}
+	out := printer{w: env.Stdout}
 	var public strings.Builder
 	for _, role := range append(bus.Roles(), bus.RoleProvisioner) {
 		file := filepath.Join(c.Dir, string(role)+".nk")
@@ -40,7 +40,7 @@ func (c *keysCommand) Run(env service.Env) error {
 		if err != nil {
 			return err
 		}
-		say.line(action(created) + file)
+		out.line(action(created) + file)
 		fmt.Fprintf(&public, "%s=%s\n", role.KeyVariable(), key)
 	}
 	// The password begins with a letter, because nats-server would read 2E4... as a number.
@@ -49,14 +49,14 @@ func (c *keysCommand) Run(env service.Env) error {
 	if err != nil {
 		return err
 	}
-	say.line(action(created) + file)
+	out.line(action(created) + file)
 	file = filepath.Join(c.Dir, publicKeysFile)
 	if err := os.WriteFile(file, []byte(public.String()), 0o644); err != nil { //nolint:gosec // public keys
 		return fmt.Errorf("write the public keys: %w", err)
 	}
-	say.line("wrote   " + file)
-	say.line("Set TOCSIN_NATS_CREDS of each service to the .nk file of its role, and give the .env files to the NATS servers (see deploy/nats).")
-	return say.err
+	out.line("wrote   " + file)
+	out.line("Set TOCSIN_NATS_CREDS of each service to the .nk file of its role, and give the .env files to the NATS servers (see deploy/nats).")
+	return out.err
 }
 
 // action returns what was done with a file.

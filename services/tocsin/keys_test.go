@@ -51,10 +51,10 @@ func TestKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if line := role.KeyVariable() + "=" + public + "\n"; !strings.Contains(first[publicKeysFile], line) {
-			t.Errorf("%s lacks %s", publicKeysFile, line)
+			t.Errorf("%s lacks %s, want it", publicKeysFile, line)
 		}
 		if strings.Contains(first[publicKeysFile], strings.TrimSpace(first[file])) {
-			t.Errorf("%s contains the seed of %s", publicKeysFile, role)
+			t.Errorf("%s contains the seed of %s, want only public keys", publicKeysFile, role)
 		}
 		for _, secret := range []string{file, routesFile} {
 			if info, err := os.Stat(filepath.Join(dir, secret)); err != nil || info.Mode().Perm() != 0o600 {
@@ -67,7 +67,7 @@ func TestKeys(t *testing.T) {
 	}
 	for name, content := range contents() {
 		if first[name] != content {
-			t.Errorf("%s has changed", name)
+			t.Errorf("%s has changed, want it kept", name)
 		}
 	}
 	// A missing key is created, and the file of the public keys updated.

@@ -13,9 +13,9 @@ import (
 const (
 	// provisionRetry is the pause between attempts.
 	provisionRetry = 500 * time.Millisecond
-	// provisionTry bounds one attempt. A cluster creates a stream within a second, unless
-	// it has just started.
-	provisionTry = 15 * time.Second
+	// provisionTimeout bounds one attempt. A cluster creates a stream within a second,
+	// unless it has just started.
+	provisionTimeout = 15 * time.Second
 )
 
 type provisionCommand struct {
@@ -62,7 +62,7 @@ func (c *provisionCommand) Run(ctx context.Context, env service.Env) error {
 	}
 }
 
-// permanent reports whether an error remains however long one waits.
+// permanent reports whether another attempt would fail, too.
 func permanent(err error) bool {
 	for _, target := range []error{bus.ErrIncompatible, bus.ErrDenied, bus.ErrKey, bus.ErrUntrusted} {
 		if errors.Is(err, target) {
@@ -73,7 +73,7 @@ func permanent(err error) bool {
 }
 
 func (c *provisionCommand) try(ctx context.Context, env service.Env, conn *bus.Session) error {
-	ctx, cancel := context.WithTimeout(ctx, provisionTry)
+	ctx, cancel := context.WithTimeout(ctx, provisionTimeout)
 	defer cancel()
 	changes, err := bus.Plan(ctx, conn, c.Layout())
 	if errors.Is(err, bus.ErrUnreachable) && !permanent(err) {
@@ -85,13 +85,13 @@ func (c *provisionCommand) try(ctx context.Context, env service.Env, conn *bus.S
 	if err != nil {
 		return err
 	}
-	say := printer{w: env.Stdout}
+	out := printer{w: env.Stdout}
 	switch at := conn.NC.ConnectedUrlRedacted(); {
 	case len(changes) == 0:
-		say.line(at + " is prepared: nothing to change")
+		out.line(at + " is prepared: nothing to change")
 	case c.DryRun:
 		for _, change := range changes {
-			say.line("would change: " + change.Stream + ": " + change.What)
+			out.line("would change: " + change.Stream + ": " + change.Description)
 		}
 	default:
 		if err := bus.Provision(ctx, conn, c.Layout(), env.Logger); err != nil {
@@ -101,11 +101,11 @@ func (c *provisionCommand) try(ctx context.Context, env service.Env, conn *bus.S
 			return err
 		}
 		for _, change := range changes {
-			say.line("changed: " + change.Stream + ": " + change.What)
+			out.line("changed: " + change.Stream + ": " + change.Description)
 		}
-		say.line(at + " is prepared")
+		out.line(at + " is prepared")
 	}
-	return say.err
+	return out.err
 }
 
 func errNotProvisioner(err error) error {

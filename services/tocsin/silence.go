@@ -97,13 +97,13 @@ func listSilences(ctx context.Context, env service.Env, q gwsilences.Commands) e
 	if err != nil {
 		return err
 	}
-	say := printer{w: env.Stdout}
+	out := printer{w: env.Stdout}
 	line := func(id, what string, until time.Time, by, reason string) {
 		text := fmt.Sprintf("%-26s  until %s  %s  by %s", id, until.Local().Format(time.DateTime), what, by)
 		if reason != "" {
 			text += ": " + reason
 		}
-		say.line(text)
+		out.line(text)
 	}
 	for _, s := range set.Silences {
 		var matches []string
@@ -118,9 +118,9 @@ func listSilences(ctx context.Context, env service.Env, q gwsilences.Commands) e
 		line(k.AlertID, "acknowledged: app "+k.App+", dedup_key "+k.DedupKey, k.Until, k.By, "")
 	}
 	if len(set.Silences)+len(set.Acks) == 0 {
-		say.line("nothing is silenced or acknowledged")
+		out.line("nothing is silenced or acknowledged")
 	}
-	return say.err
+	return out.err
 }
 
 // withSilences calls do with the silences of the running bus, in the user's name.

@@ -97,7 +97,7 @@ func TestTailOfNotice(t *testing.T) {
 		t.Errorf("JSON = %q, %v, want one line with notice, level warn and a masked secret", line, err)
 	}
 	if got := show(tailCommand{}, `{"message":"x","timestamp":"soon"}`); got != "2026-01-28 14:30:00  info     notice            llm         x\n" {
-		t.Errorf("line of a notice without a valid time = %q", got)
+		t.Errorf("line of a notice without a valid time = %q, want the time of the message", got)
 	}
 	if got := show(tailCommand{}, `[]`); got != "" {
 		t.Errorf("line of what is not a notice = %q, want none", got)
@@ -116,7 +116,7 @@ func TestTailPutsThePastInOrder(t *testing.T) {
 		past <- []tailLine{line(1), line(3)}
 		synctest.Wait()
 		if out.Len() > 0 {
-			t.Errorf("printed %q before all sources sent their past", out.String())
+			t.Errorf("printed %q before all sources sent their past, want nothing", out.String())
 		}
 		past <- []tailLine{line(0), line(2), line(4)}
 		live <- line(7)

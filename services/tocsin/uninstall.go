@@ -31,20 +31,20 @@ func (c *uninstallCommand) Run(_ context.Context, env service.Env) error {
 	if err != nil {
 		return err
 	}
-	say := printer{w: env.Stdout}
+	out := printer{w: env.Stdout}
 	if s, err := inspect(client, dirs, scope); err == nil {
-		for _, path := range s.alsoIn {
-			say.line("note: " + path + " has an entry of tocsin that install did not write: remove it there if you want to")
+		for _, path := range s.extraFiles {
+			out.line("note: " + path + " has an entry of tocsin that install did not write: remove it there if you want to")
 		}
 	}
 	for _, other := range setup.Scopes() {
 		if s, err := inspect(client, dirs, other); err == nil && other != scope && s.written {
-			say.line(fmt.Sprintf("note: %s has entries, too: tocsin uninstall %s --scope %s", strings.Join(s.paths, " and "), client.Name, other))
+			out.line(fmt.Sprintf("note: %s has entries, too: tocsin uninstall %s --scope %s", strings.Join(s.paths, " and "), client.Name, other))
 		}
 	}
 	if !wrote {
-		return say.err
+		return out.err
 	}
-	say.line("next:\n  - restart " + client.Title + ", which uses its old configuration until then")
-	return say.err
+	out.line("next:\n  - restart " + client.Title + ", which uses its old configuration until then")
+	return out.err
 }

@@ -114,7 +114,7 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (at statedir.Run
 	defer func() { err = errors.Join(err, lock.Release()) }()
 
 	u := up{cmd: c, env: env, lock: lock, runtime: statedir.Runtime{PID: os.Getpid(), Version: env.Version.Version, NATSURL: withoutUsers(c.NATSURL)}}
-	join := env.Bus(c.BusFlags)
+	busConfig := env.Bus(c.BusFlags)
 	if !c.External() {
 		server, err := embedded.Start(ctx, embedded.Config{
 			Dir: dir, Addr: c.NATSAddr, WSAddr: c.NATSWSAddr, SyncAlways: c.SyncAlways, Logger: env.Logger,
@@ -128,11 +128,11 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (at statedir.Run
 			return at, err
 		}
 		defer server.Close()
-		u.server, join = server, bus.Config{Server: server, Logger: env.Logger}
+		u.server, busConfig = server, bus.Config{Server: server, Logger: env.Logger}
 		u.runtime.NATSURL, u.runtime.NATSWSURL = server.URL(), server.WSURL()
 		u.browser = dashboard.Browser{URL: server.WSURL, OnAllAddresses: anyHost(c.NATSWSAddr), Key: dashboard.KeyIn(dir)}
 	}
-	err = u.run(ctx, join)
+	err = u.run(ctx, busConfig)
 	return u.runtime, err
 }
 
@@ -172,7 +172,7 @@ type up struct {
 
 // run runs the services. They stop in the order in which events pass through them, so
 // that the last accepted events are still processed and their alerts delivered.
-func (u *up) run(ctx context.Context, join bus.Config) error {
+func (u *up) run(ctx context.Context, busConfig bus.Config) error {
 	rules, err := u.cmd.Rules()
 	if err != nil {
 		return err // not reached: Validate has checked them
@@ -183,30 +183,30 @@ func (u *up) run(ctx context.Context, join bus.Config) error {
 
 	accepting, stopAccepting := context.WithCancel(ctx)
 	defer stopAccepting()
-	detecting, stopDetecting := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopDetecting()
-	showing, stopShowing := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopShowing()
+	detectorCtx, stopDetector := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDetector()
+	dashboardCtx, stopDashboard := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDashboard()
 
 	reached := make(chan struct{})
-	detection := make(chan error, 1)
+	detectorDone := make(chan error, 1)
 	go func() {
 		defer stopAccepting() // without a detector, events would be accepted and never checked
-		detection <- detector.Run(detecting, detector.Config{
-			Bus: join, Provision: u.server == nil, Layout: u.cmd.Layout(), Shared: u.server == nil,
+		detectorDone <- detector.Run(detectorCtx, detector.Config{
+			Bus: busConfig, Provision: u.server == nil, Layout: u.cmd.Layout(), Shared: u.server == nil,
 			Version: u.env.Version.Version, Rules: rules, Registry: registry, Logger: u.env.Logger, Ready: sync.OnceFunc(func() { close(reached) }),
 		})
 	}()
 
 	page := make(chan string, 1)
-	shown := make(chan error, 1)
+	dashboardDone := make(chan error, 1)
 	go func() {
 		defer stopAccepting() // an empty dashboard would look as if nothing were wrong
-		shown <- dashboard.Run(showing, u.dashboard(join, registry, func(url string) { page <- url }))
+		dashboardDone <- dashboard.Run(dashboardCtx, u.dashboard(busConfig, registry, func(url string) { page <- url }))
 	}()
 
 	ingestCfg := u.cmd.Config(u.server == nil, registry)
-	ingestCfg.Bus, ingestCfg.Provision, ingestCfg.Layout, ingestCfg.Logger = join, u.server == nil, u.cmd.Layout(), u.env.Logger
+	ingestCfg.Bus, ingestCfg.Provision, ingestCfg.Layout, ingestCfg.Logger = busConfig, u.server == nil, u.cmd.Layout(), u.env.Logger
 	ingestCfg.Version = u.env.Version.Version
 	ingestCfg.Accepted = func() { u.lastUse.Store(time.Now().UnixNano()) }
 	listening := make(chan ingest.Listening, 1)
@@ -235,10 +235,10 @@ func (u *up) run(ctx context.Context, join bus.Config) error {
 		group.Go(func() error { log.rotateOver(accepting, maxLog, u.env.Logger); return nil })
 	}
 	err = group.Wait()
-	stopDetecting()
-	err = errors.Join(err, <-detection)
-	stopShowing()
-	err = errors.Join(err, <-shown)
+	stopDetector()
+	err = errors.Join(err, <-detectorDone)
+	stopDashboard()
+	err = errors.Join(err, <-dashboardDone)
 	if err != nil && ctx.Err() != nil && !u.announced {
 		u.env.Logger.Info("stopped during the start", "error", err)
 		return nil
@@ -248,7 +248,7 @@ func (u *up) run(ctx context.Context, join bus.Config) error {
 
 // dashboard returns the configuration of the dashboard in tocsin up. With the embedded
 // bus, it needs no credentials.
-func (u *up) dashboard(join bus.Config, registry *prometheus.Registry, ready func(string)) dashboard.Config {
+func (u *up) dashboard(busConfig bus.Config, registry *prometheus.Registry, ready func(string)) dashboard.Config {
 	c := u.cmd
 	cfg := c.Dashboard.Config(u.env, c.BusFlags, dashboard.ListenFlags{
 		Token: c.Token, AllowedHosts: c.AllowedHosts, ProxyFlags: c.ProxyFlags,
@@ -256,9 +256,9 @@ func (u *up) dashboard(join bus.Config, registry *prometheus.Registry, ready fun
 	cfg.Registry, cfg.Ready = registry, ready
 	switch {
 	case u.server != nil:
-		cfg.Bus, cfg.Actions, cfg.Browser = join, &join, u.browser
+		cfg.Bus, cfg.Actions, cfg.Browser = busConfig, &busConfig, u.browser
 	case cfg.Actions == nil: // these credentials are for all services
-		cfg.Actions = &join
+		cfg.Actions = &busConfig
 	}
 	return cfg
 }

@@ -16,7 +16,7 @@ func TestTheLogRotates(t *testing.T) {
 	const limit, line = 1000, 100
 	path := filepath.Join(t.TempDir(), "up.log")
 	if _, ok := findLog(path, os.Stderr); ok {
-		t.Fatal("a log that is not there was found")
+		t.Fatal("findLog of a missing file = true, want false")
 	}
 	stdout, err := openLog(path)
 	if err != nil {
@@ -34,7 +34,7 @@ func TestTheLogRotates(t *testing.T) {
 	}
 	defer elsewhere.Close()
 	if _, ok := findLog(path, elsewhere, &bytes.Buffer{}); ok {
-		t.Error("streams that go elsewhere were taken for the log")
+		t.Error("findLog with streams to other files = true, want false")
 	}
 	log, ok := findLog(path, stderr, elsewhere, stdout)
 	if !ok || len(log.open) != 2 {
@@ -101,7 +101,7 @@ func TestTheLogRotatesAtTheStart(t *testing.T) {
 	defer f.Close()
 	before, err := os.Stat(path + ".1")
 	if err != nil || before.Size() != maxLog+1 {
-		t.Errorf("the log before: got %v, %v", before, err)
+		t.Errorf("rotated log = %v, %v, want the lines from before", before, err)
 	}
 	if now, err := f.Stat(); err != nil || now.Size() != 0 {
 		t.Errorf("the new log: got %v, %v, want it empty", now, err)

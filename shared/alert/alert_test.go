@@ -84,7 +84,7 @@ func TestWireForm(t *testing.T) {
 	}
 }
 
-// TestManyEnds: of what one alert ends, the newest are read.
+// TestManyEnds checks that the newest of the alerts that one alert resolves are read.
 func TestManyEnds(t *testing.T) {
 	a := alert.Alert{ID: "a", Severity: alert.Info, Timestamp: start, Resolves: "last"}
 	for i := range 12 {
@@ -99,11 +99,11 @@ func TestManyEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(back.AlsoResolves) != alert.MaxAlsoResolves || !back.Ends("11") || !back.Ends("3") || back.Ends("2") || !back.Ends("last") || back.Ends("") {
-		t.Errorf("%+v", back)
+		t.Errorf("read %+v, want the newest %d of AlsoResolves, and Ends for them and for Resolves", back, alert.MaxAlsoResolves)
 	}
 	back.Resolves = ""
 	if back.Ends("11") || back.Ends("") || back.IsResolution() {
-		t.Error("without Resolves an alert ends nothing")
+		t.Errorf("without Resolves: Ends(11) = %t, IsResolution = %t, want false", back.Ends("11"), back.IsResolution())
 	}
 }
 
@@ -134,7 +134,7 @@ func TestRankOrdersSeverities(t *testing.T) {
 		}
 	}
 	if r := alert.Severity("fatal").Rank(); r != 0 {
-		t.Errorf("what is no severity has rank %d", r)
+		t.Errorf("rank of an unknown severity = %d, want 0", r)
 	}
 }
 
@@ -155,15 +155,15 @@ func FuzzUnmarshalJSON(f *testing.F) {
 		}
 		once, err := first.MarshalJSON()
 		if err != nil {
-			t.Fatalf("what was read can't be written: %v", err)
+			t.Fatalf("write what was read: %v", err)
 		}
 		var second alert.Alert
 		if err := second.UnmarshalJSON(once); err != nil {
-			t.Fatalf("what was written can't be read: %v\n%s", err, once)
+			t.Fatalf("read what was written: %v\n%s", err, once)
 		}
 		twice, err := second.MarshalJSON()
 		if err != nil || string(once) != string(twice) {
-			t.Fatalf("%v: written twice\n%s\n%s", err, once, twice)
+			t.Fatalf("written again = %s, %v, want %s", twice, err, once)
 		}
 	})
 }

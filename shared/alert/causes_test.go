@@ -75,7 +75,7 @@ func grouped(t interface{ Fatalf(string, ...any) }, alerts []alert.Alert) string
 			continue
 		}
 		if under[first.ID] != first.Symptoms {
-			t.Fatalf("%s has %d symptoms, and %d are there", first.ID, first.Symptoms, under[first.ID])
+			t.Fatalf("%s has Symptoms = %d, want %d", first.ID, first.Symptoms, under[first.ID])
 		}
 		var follow []string
 		for i+1 < len(alerts) && alerts[i+1].InhibitedBy == first.ID {
@@ -195,10 +195,10 @@ func TestCauses(t *testing.T) {
 		}
 		i := slices.IndexFunc(got, func(a alert.Alert) bool { return a.Symptoms > 0 })
 		if c.reason != "" && got[i].Reason != c.reason {
-			t.Errorf("%s: %s", c.name, got[i].Reason)
+			t.Errorf("%s: reason = %q, want %q", c.name, got[i].Reason, c.reason)
 		}
 		if i >= 0 && got[i].Reason == "" {
-			t.Errorf("%s: no reason", c.name)
+			t.Errorf("%s: no reason, want one", c.name)
 		}
 	}
 }
@@ -346,27 +346,26 @@ func drawn(t *rapid.T) []alert.Alert {
 			}
 		}
 		a.Detail = rapid.SampledFrom([]string{"", "/a failed", "see http://x/b/7"}).Draw(t, "detail")
-		a.Resolved = rapid.IntRange(0, 9).Draw(t, "over") == 0
+		a.Resolved = rapid.IntRange(0, 9).Draw(t, "resolved") == 0
 		a.Seq = uint64(rapid.IntRange(0, 40).Draw(t, "seq"))
 		alerts[i] = a
 	}
 	return alerts
 }
 
-// TestCausesProperties: grouping loses nothing and doubles nothing, changes nothing
-// but the order and the marks, and grouped again it is the same. What is in no
-// group is in the contract's order, and so is what is under one cause; and the most
-// severe comes first, but for what a CI result brought about.
+// TestCausesProperties checks that grouping neither loses nor doubles an alert, changes only the
+// order and the marks, and is idempotent. Alerts without a group keep their order, as do those
+// under one cause. The most severe come first, but for the symptoms of a CI result.
 func TestCausesProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawn(t)
 		before := fmt.Sprint(in)
 		got := sorted(in)
 		if fmt.Sprint(in) != before {
-			t.Fatal("the input was changed")
+			t.Fatalf("input after grouping = %v, want %s", in, before)
 		}
 		if again := sorted(got); !reflect.DeepEqual(again, got) {
-			t.Fatalf("grouped again\n%s\n%s", grouped(t, again), grouped(t, got))
+			t.Fatalf("grouped again = %s, want %s", grouped(t, again), grouped(t, got))
 		}
 		grouped(t, got)
 		nameless := slices.Clone(in)
@@ -377,37 +376,37 @@ func TestCausesProperties(t *testing.T) {
 		for i, a := range sorted(nameless) {
 			order[a.ID] = i
 			if a.InhibitedBy != "" || a.Symptoms != 0 || a.Reason != "" {
-				t.Fatalf("marked without a name: %+v", a)
+				t.Fatalf("alert without a name = %+v, want no cause, symptoms or reason", a)
 			}
 		}
 		if len(got) != len(order) {
-			t.Fatalf("%d of %d", len(got), len(order))
+			t.Fatalf("%d alerts grouped, want %d", len(got), len(order))
 		}
 		byID := map[string]alert.Alert{}
 		for _, a := range got {
 			byID[a.ID] = a
 		}
 		if len(byID) != len(order) {
-			t.Fatalf("%d of %d", len(byID), len(order))
+			t.Fatalf("%d ids grouped, want %d", len(byID), len(order))
 		}
-		last, lastUnder, stood := -1, map[string]int{}, map[string]bool{}
+		last, lastUnder, seen := -1, map[string]int{}, map[string]bool{}
 		severity := alert.Error.Rank()
 		for _, a := range got {
 			at, known := order[a.ID]
 			if !known {
-				t.Fatalf("%s was not there", a.ID)
+				t.Fatalf("got alert %s, want only those of the input", a.ID)
 			}
-			stood[a.ID] = true
+			seen[a.ID] = true
 			cause, under := byID[a.InhibitedBy]
 			if a.InhibitedBy != "" {
 				if !under || a.IsResolution() || cause.IsResolution() || cause.App != a.App && cause.Category != alert.CI {
-					t.Fatalf("%+v under %+v", a, cause)
+					t.Fatalf("%+v has the cause %+v, want an open alert of its app or a CI result", a, cause)
 				}
-				if !stood[cause.ID] && cause.Severity.Rank() >= a.Severity.Rank() {
-					t.Fatalf("%s stands before its cause", a.ID)
+				if !seen[cause.ID] && cause.Severity.Rank() >= a.Severity.Rank() {
+					t.Fatalf("%s stands before its cause, want it after", a.ID)
 				}
 				if at < lastUnder[cause.ID] {
-					t.Fatalf("%s is out of order under its cause", a.ID)
+					t.Fatalf("%s is out of order under its cause, want the order without groups", a.ID)
 				}
 				lastUnder[cause.ID] = at
 			}
@@ -415,12 +414,12 @@ func TestCausesProperties(t *testing.T) {
 				continue // they stand together
 			}
 			if a.Severity.Rank() > severity {
-				t.Fatalf("%s stands behind what is less severe", a.ID)
+				t.Fatalf("%s stands after a less severe alert, want it before", a.ID)
 			}
 			severity = a.Severity.Rank()
 			if a.InhibitedBy == "" && a.Symptoms == 0 {
 				if at < last {
-					t.Fatalf("%s is out of order", a.ID)
+					t.Fatalf("%s is out of order, want the order without groups", a.ID)
 				}
 				last = at
 			}

@@ -57,13 +57,13 @@ func TestMerge(t *testing.T) {
 		}
 	}
 	if a, b := made("a", alert.CI, alert.Info, 0), made("b", alert.CI, alert.Info, 0); a.MergeKey() == b.MergeKey() {
-		t.Error("alerts with different keys would merge")
+		t.Errorf("alerts with different keys have one MergeKey %+v, want two", a.MergeKey())
 	}
 	raised := made("a", alert.Regression, alert.Error, 0)
 	end, delivered := raised, raised
 	end.Resolves, delivered.Resolved = "a", true
 	if raised.IsResolution() || raised.MergeKey() == end.MergeKey() || raised.MergeKey() == delivered.MergeKey() {
-		t.Error("the end of a finding would merge with it")
+		t.Errorf("MergeKey of a finding, its end and the delivered one = %+v, %+v, %+v, want the first different from the others", raised.MergeKey(), end.MergeKey(), delivered.MergeKey())
 	}
 }
 
@@ -81,10 +81,10 @@ func TestDigestOrder(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if titles(in) != before {
-		t.Error("the input was sorted")
+		t.Errorf("input after Digest = %s, want it unchanged: %s", titles(in), before)
 	}
 	if got := alert.Digest(nil); len(got) != 0 {
-		t.Errorf("of nothing: %v", got)
+		t.Errorf("Digest(nil) = %v, want none", got)
 	}
 }
 
@@ -139,12 +139,12 @@ func TestJoinedAlert(t *testing.T) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
 	}
 	if len(r.Context) != 1 || len(a.Context) != 2 {
-		t.Error("a context of the input was changed")
+		t.Errorf("contexts of the input = %v, %v, want them unchanged", r.Context, a.Context)
 	}
 
 	a.Timestamp, a.CorrelationID, r.CorrelationID, r.Count = start, "A", "A", 3
 	if got := alert.Digest([]alert.Alert{a, r})[0]; got.Count != 4 || got.CorrelationID != "A" || !got.Timestamp.Equal(r.Timestamp) {
-		t.Errorf("with a count, anomaly first: %+v", got)
+		t.Errorf("Digest with a count, anomaly first = %+v, want count 4, correlation A and the time of the regression", got)
 	}
 }
 
@@ -155,10 +155,10 @@ func TestDigestCuts(t *testing.T) {
 	c.Title, c.Detail = strings.Repeat("x", 201), strings.Repeat("x", 2001)
 	for _, got := range alert.Digest([]alert.Alert{r, a, c}) {
 		if n := utf8.RuneCountInString(got.Title); n != alert.MaxTitle {
-			t.Errorf("a title of %d characters", n)
+			t.Errorf("title of %d characters, want %d", n, alert.MaxTitle)
 		}
 		if n := utf8.RuneCountInString(got.Detail); n != alert.MaxDetail {
-			t.Errorf("a detail of %d characters", n)
+			t.Errorf("detail of %d characters, want %d", n, alert.MaxDetail)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestSummaryAndBlock(t *testing.T) {
 		}
 		got, err := alert.Block(c.alerts)
 		if err != nil || !strings.HasPrefix(got, c.block) || got == "" && len(c.alerts) > 0 {
-			t.Errorf("%s: block %q (%v)", c.summary, got, err)
+			t.Errorf("Block of %s = %q, %v, want it to begin with %q", c.summary, got, err, c.block)
 		}
 	}
 	block, err := alert.Block([]alert.Alert{full(), made("C", alert.CI, alert.Info, 0)})
@@ -201,6 +201,6 @@ func TestSummaryAndBlock(t *testing.T) {
 	odd := full()
 	odd.Context = map[string]any{"f": func() {}}
 	if _, err := alert.Block([]alert.Alert{odd}); err == nil {
-		t.Error("a function in a context was written")
+		t.Error("Block with a function in a context = nil error, want one")
 	}
 }

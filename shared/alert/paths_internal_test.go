@@ -68,7 +68,7 @@ func TestIsOf(t *testing.T) {
 		{"", "", true},
 	} {
 		if got := matchesTemplate(tt.path, tt.template); got != tt.want {
-			t.Errorf("%s of %s: %v", tt.path, tt.template, got)
+			t.Errorf("matchesTemplate(%q, %q) = %t, want %t", tt.path, tt.template, got, tt.want)
 		}
 	}
 }

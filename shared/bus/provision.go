@@ -40,7 +40,7 @@ func Provision(ctx context.Context, c *Session, layout Layout, log *slog.Logger)
 		}
 		// Another process was faster, and may know lower limits.
 		change, err := plan(ctx, c, change.wanted, layout.Partitions)
-		if err == nil && change.What != "" {
+		if err == nil && change.Description != "" {
 			err = change.apply(ctx, c, log)
 		}
 		if err != nil {
@@ -54,8 +54,8 @@ func Provision(ctx context.Context, c *Session, layout Layout, log *slog.Logger)
 type Change struct {
 	// Stream is its name; those of buckets begin with KV_ and OBJ_.
 	Stream string
-	// What describes the change in words.
-	What string
+	// Description is the change in words.
+	Description string
 
 	// wanted is the table's config, next the one that the stream gets.
 	wanted, next jetstream.StreamConfig
@@ -81,7 +81,7 @@ func Plan(ctx context.Context, c *Session, layout Layout) ([]Change, error) {
 		if err != nil {
 			return nil, err
 		}
-		if change.What != "" {
+		if change.Description != "" {
 			changes = append(changes, change)
 		}
 	}
@@ -98,9 +98,9 @@ func plan(ctx context.Context, c *Session, want jetstream.StreamConfig, partitio
 	})
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		change.create, change.What = true, fmt.Sprintf("create it with %s", plural(want.Replicas, "replica"))
+		change.create, change.Description = true, fmt.Sprintf("create it with %s", plural(want.Replicas, "replica"))
 		if n, _ := partitionsOf(want.SubjectTransform); n > 1 {
-			change.What += fmt.Sprintf(" and %d partitions", n)
+			change.Description += fmt.Sprintf(" and %d partitions", n)
 		}
 		return change, nil
 	case err != nil:
@@ -123,7 +123,7 @@ func plan(ctx context.Context, c *Session, want jetstream.StreamConfig, partitio
 		what = join(what, fmt.Sprintf("%d replicas in place of %d", want.Replicas, max(next.Replicas, 1)))
 		next.Replicas = want.Replicas
 	}
-	change.next, change.What = next, what
+	change.next, change.Description = next, what
 	return change, nil
 }
 
@@ -140,13 +140,13 @@ func (ch Change) apply(ctx context.Context, c *Session, log *slog.Logger) error 
 	})
 	switch {
 	case err == nil:
-		log.Log(ctx, level, "stream provisioned", "stream", ch.Stream, "change", ch.What)
+		log.Log(ctx, level, "stream provisioned", "stream", ch.Stream, "change", ch.Description)
 		return nil
 	case errors.Is(err, ErrDenied) && ch.optional:
-		log.Warn("a stream has fewer replicas than wanted, and this role may not add any: run tocsin provision", "stream", ch.Stream, "change", ch.What)
+		log.Warn("a stream has fewer replicas than wanted, and this role may not add any: run tocsin provision", "stream", ch.Stream, "change", ch.Description)
 		return nil
 	case errors.Is(err, ErrDenied):
-		return fmt.Errorf("%w: stream %s: %s: %w", ErrUnprovisioned, ch.Stream, ch.What, err)
+		return fmt.Errorf("%w: stream %s: %s: %w", ErrUnprovisioned, ch.Stream, ch.Description, err)
 	case isNoPeers(err):
 		return fmt.Errorf("%s stream %s with %s: %w: start more servers with JetStream, or ask for fewer replicas with TOCSIN_REPLICAS",
 			doing, ch.Stream, plural(ch.next.Replicas, "replica"), err)

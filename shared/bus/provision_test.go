@@ -124,7 +124,7 @@ func TestTheBucketsAreThoseOfTheClient(t *testing.T) {
 	}
 	for _, change := range changes {
 		if strings.HasSuffix(change.Stream, bus.BucketGateways) || strings.HasSuffix(change.Stream, bus.BucketSilences) || strings.HasSuffix(change.Stream, bus.BucketDetector) {
-			t.Errorf("Plan over the client's buckets changes %s: %s, want no change", change.Stream, change.What)
+			t.Errorf("Plan over the client's buckets changes %s: %s, want no change", change.Stream, change.Description)
 		}
 	}
 	ours := connect(t, bus.Config{Name: "ours", Role: bus.RoleProvisioner, URL: serveForeign(t)})

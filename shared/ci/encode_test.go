@@ -31,18 +31,18 @@ func TestEncode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			body, r, err := ci.Encode(ci.Result{Status: "failure", Summary: "sum", Failures: c.failures})
 			if err != nil || len(body) > ci.MaxEncoded || !json.Valid(body) {
-				t.Fatalf("%d bytes, %v", len(body), err)
+				t.Fatalf("Encode = %d bytes, %v, want valid JSON of at most %d", len(body), err, ci.MaxEncoded)
 			}
 			if got := len([]rune(r.Failures[0].Message)); len(r.Failures) != c.kept || got != c.message || r.Summary != c.summary {
-				t.Errorf("%d failures, the first of %d characters: %s", len(r.Failures), got, r.Summary)
+				t.Errorf("Encode kept %d failures, %d characters of the first, summary %q; want %d, %d, %q", len(r.Failures), got, r.Summary, c.kept, c.message, c.summary)
 			}
 		})
 	}
 	if _, _, err := ci.Encode(ci.Result{Summary: strings.Repeat("x", 1<<20)}); !errors.Is(err, ci.ErrTooLarge) {
-		t.Error(err)
+		t.Errorf("Encode of a long summary = %v, want ErrTooLarge", err)
 	}
-	// What programs say may be no text: it is stored all the same.
+	// The output of programs may not be valid UTF-8: it is stored all the same.
 	if body, _, err := ci.Encode(ci.Result{Summary: "\xff"}); err != nil || !json.Valid(body) {
-		t.Errorf("%s %v", body, err)
+		t.Errorf("Encode of invalid UTF-8 = %s, %v, want JSON", body, err)
 	}
 }

@@ -61,7 +61,7 @@ func TestNewestOfAPart(t *testing.T) {
 		}
 		newest, outdated := ci.Newest(all, result)
 		if len(newest) > ci.MaxResults || len(newest)+len(outdated) != len(all) {
-			t.Fatalf("%d and %d of %d", len(newest), len(outdated), len(all))
+			t.Fatalf("%d newest and %d outdated of %d, want at most %d newest, and all in one of them", len(newest), len(outdated), len(all), ci.MaxResults)
 		}
 		kept := make(map[int]bool, len(newest))
 		for _, e := range newest {
@@ -72,10 +72,10 @@ func TestNewestOfAPart(t *testing.T) {
 		_, early := ci.Newest(all[from:to], result)
 		for _, e := range early {
 			if kept[e.at] {
-				t.Fatalf("result %d is outdated in %d..%d alone", e.at, from, to)
+				t.Fatalf("result %d is outdated for a reader of %d to %d, want it kept", e.at, from, to)
 			}
 		}
-		// What was deleted early changes nothing for those who look later.
+		// An early deletion changes nothing for later readers.
 		rest := make([]entry, 0, len(all))
 		for _, e := range all {
 			deleted := false
@@ -88,11 +88,11 @@ func TestNewestOfAPart(t *testing.T) {
 		}
 		again, _ := ci.Newest(rest, result)
 		if len(again) != len(newest) {
-			t.Fatalf("%d, not %d", len(again), len(newest))
+			t.Fatalf("%d newest after an early deletion, want %d", len(again), len(newest))
 		}
 		for i := range again {
 			if again[i].at != newest[i].at {
-				t.Fatalf("%v, not %v", again, newest)
+				t.Fatalf("newest after an early deletion = %v, want %v", again, newest)
 			}
 		}
 	})

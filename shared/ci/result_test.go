@@ -42,7 +42,7 @@ func TestDecode(t *testing.T) {
 					t.Fatal(err)
 				}
 				if r.Source == "" {
-					t.Fatal("no source")
+					t.Fatal("Source is empty, want a default")
 				}
 				return
 			}
@@ -57,14 +57,14 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestOnlyNumbersOfJSON: results are also made by decoders of other formats, which
-// multiply. What JSON can't say can't be stored.
+// TestOnlyNumbersOfJSON checks that infinity and NaN are refused: decoders of other formats multiply
+// numbers, and JSON can't represent these two.
 func TestOnlyNumbersOfJSON(t *testing.T) {
 	for _, v := range []float64{math.Inf(1), math.NaN()} {
 		var wrong *ci.FieldError
 		err := ci.Result{Status: ci.StatusSuccess, Source: ci.SourceCustom, DurationMS: v}.Validate()
 		if !errors.As(err, &wrong) || wrong.Field != "duration_ms" {
-			t.Errorf("%v: %v", v, err)
+			t.Errorf("Validate with a duration of %v = %v, want an error of duration_ms", v, err)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func TestKey(t *testing.T) {
 	same := base
 	same.Ref, same.URL, same.Status = "other", "https://ci/2", "failure"
 	if base.Key() != same.Key() {
-		t.Error("ref, url and status must not matter beside a commit")
+		t.Errorf("Key with another ref, url and status = %q, want %q", same.Key(), base.Key())
 	}
 	for name, change := range map[string]func(*ci.Result){
 		"source": func(r *ci.Result) { r.Source = "gitlab-ci" },
@@ -84,14 +84,14 @@ func TestKey(t *testing.T) {
 		other := base
 		change(&other)
 		if base.Key() == other.Key() {
-			t.Errorf("another %s must be another key", name)
+			t.Errorf("Key with another %s = %q, want another", name, other.Key())
 		}
 	}
 	base.Commit = ""
 	other := base
 	other.URL = "https://ci/2"
 	if base.Key() == other.Key() {
-		t.Error("without a commit, another url must be another key")
+		t.Errorf("Key without a commit, with another url = %q, want another", other.Key())
 	}
 }
 
@@ -104,7 +104,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		if err := r.Validate(); err != nil {
-			t.Fatalf("decoded, but %v", err)
+			t.Fatalf("Validate after Decode = %v, want nil", err)
 		}
 	})
 }

@@ -45,11 +45,11 @@ func TestForm(t *testing.T) {
 	for golden, a := range map[string]external.Alert{golden: firing(), goldenFault: crashing()} {
 		data, err := external.Append([]byte("["), &a)
 		if err != nil || string(data) != "["+golden {
-			t.Fatalf("%v\n%s\n%s", err, data, golden)
+			t.Fatalf("Append = %s, %v, want [%s", data, err, golden)
 		}
 		got, err := external.DecodeMessage(append(data, ']'))
 		if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], a) {
-			t.Fatalf("%v, %+v", err, got)
+			t.Fatalf("DecodeMessage = %+v, %v, want %+v", got, err, a)
 		}
 	}
 }
@@ -82,18 +82,18 @@ func TestValidate(t *testing.T) {
 		change(&a)
 		var wrong *external.FieldError
 		if err := a.Validate(); !errors.As(err, &wrong) || wrong.Field != field {
-			t.Errorf("%s: %v", field, err)
+			t.Errorf("Validate with a wrong %s = %v, want an error of that field", field, err)
 		}
 	}
 	foreign := firing()
 	foreign.Fault = crashing().Fault
 	if err := foreign.Validate(); err == nil {
-		t.Error("a fault of another source")
+		t.Error("Validate with a fault of another source = nil, want an error")
 	}
 	for key, want := range map[string]bool{"": true, "a1": true, "2026-01-28T14:30:00.1+01:00": true, "a_b": true, "ä": false, "a/b": false, "a`": false, "[": false, "a\n": false,
 		strings.Repeat("a", external.MaxKey): true, strings.Repeat("a", external.MaxKey+1): false} {
 		if external.IsKey(key) != want {
-			t.Errorf("%q", key)
+			t.Errorf("IsKey(%q) = %t, want %t", key, !want, want)
 		}
 	}
 }
@@ -101,15 +101,15 @@ func TestValidate(t *testing.T) {
 func TestDecodeRefuses(t *testing.T) {
 	for _, in := range []string{"", "null", "{}", "[", "[1]", `[{}]`, "[" + golden + ",{}]", "[" + golden + "]x"} {
 		if got, err := external.DecodeMessage([]byte(in)); err == nil {
-			t.Errorf("%s: %+v", in, got)
+			t.Errorf("DecodeMessage(%s) = %+v, want an error", in, got)
 		}
 	}
 	if got, err := external.DecodeMessage([]byte("[]")); err != nil || len(got) != 0 {
-		t.Errorf("%v, %+v", err, got)
+		t.Errorf("DecodeMessage([]) = %+v, %v, want none", got, err)
 	}
 }
 
-// FuzzDecodeMessage: what is read is valid, and is the same written and read
+// FuzzDecodeMessage checks that alerts that were read are the same after they are written and read
 // again.
 func FuzzDecodeMessage(f *testing.F) {
 	f.Add([]byte("[" + golden + "]"))
@@ -131,7 +131,7 @@ func FuzzDecodeMessage(f *testing.F) {
 		}
 		again, err := external.DecodeMessage(append(out, ']'))
 		if err != nil || len(again) != len(alerts) {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("DecodeMessage of %s = %d alerts, %v, want %d", out, len(again), err, len(alerts))
 		}
 		more := []byte{'['}
 		for i := range again {
@@ -143,7 +143,7 @@ func FuzzDecodeMessage(f *testing.F) {
 			}
 		}
 		if string(more) != string(out) {
-			t.Fatalf("%s\n%s", out, more)
+			t.Fatalf("written again = %s, want %s", more, out)
 		}
 	})
 }

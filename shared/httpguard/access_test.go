@@ -88,7 +88,7 @@ func TestProxyUser(t *testing.T) {
 	}
 	for _, text := range []string{"", "proxy.example", "10.0.0.0/33", "fe80::1%eth0"} {
 		if err := new(httpguard.Network).UnmarshalText([]byte(text)); err == nil {
-			t.Errorf("%q is taken for a network", text)
+			t.Errorf("UnmarshalText(%q) = nil, want an error", text)
 		}
 	}
 }

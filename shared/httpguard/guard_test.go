@@ -207,11 +207,11 @@ func TestOriginPatterns(t *testing.T) {
 func TestAFormOfAForeignPageIsForeign(t *testing.T) {
 	r := request("POST", "localhost", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document")
 	if got := policy.PageKind(r); got != httpguard.ForeignPage {
-		t.Errorf("got %d", got)
+		t.Errorf("PageKind = %d, want ForeignPage", got)
 	}
 }
 
-func TestWhoMayOpenAWebsocketAndWhoMayRead(t *testing.T) {
+func TestTrustedAndSameSite(t *testing.T) {
 	for _, c := range []struct {
 		name                string
 		host                string
@@ -230,10 +230,10 @@ func TestWhoMayOpenAWebsocketAndWhoMayRead(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := request("GET", c.host, c.header...)
 			if err := policy.CheckTrusted(r); (err == nil) != c.websocket {
-				t.Errorf("websocket: %v", err)
+				t.Errorf("CheckTrusted = %v, want allowed = %t", err, c.websocket)
 			}
 			if err := policy.CheckSameSite(r); (err == nil) != c.sameSite {
-				t.Errorf("same site: %v", err)
+				t.Errorf("CheckSameSite = %v, want allowed = %t", err, c.sameSite)
 			}
 		})
 	}
@@ -245,11 +245,11 @@ func FuzzGuard(f *testing.F) {
 	f.Fuzz(func(t *testing.T, host, origin string) {
 		r := request("POST", host, "Origin", origin)
 		if policy.CheckTrusted(r) == nil && !policy.PageKind(r).Trusted() {
-			t.Error("a foreign page got through")
+			t.Error("CheckTrusted of a foreign page = nil, want an error")
 		}
 		if (httpguard.Policy{}).CheckHost(r) == nil && !strings.Contains(strings.ToLower(host), "localhost") &&
 			!strings.Contains(host, "127.") && !strings.Contains(host, "1]") && !strings.Contains(strings.ToLower(host), "7f") {
-			t.Errorf("%q passed as loopback", host)
+			t.Errorf("CheckHost(%q) = nil, want an error", host)
 		}
 	})
 }

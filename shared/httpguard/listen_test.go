@@ -70,7 +70,7 @@ func TestListeningOn(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "http://localhost/", nil)
 		r.Host = c.host
 		if err := (httpguard.Policy{}).WithListener(c.addr).CheckHost(r); (err == nil) != c.want {
-			t.Errorf("listening on %s, Host %s: %v", c.addr, c.host, err)
+			t.Errorf("listening on %s: CheckHost(%s) = %v, want allowed = %t", c.addr, c.host, err, c.want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ func TestHasToken(t *testing.T) {
 			t.Errorf("%q: %t, want %t", header, got, want)
 		}
 		if !httpguard.HasToken(r, "") {
-			t.Errorf("%q is refused where there is no token", header)
+			t.Errorf("HasToken(%q) without a token = false, want true", header)
 		}
 	}
 }

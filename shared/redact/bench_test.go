@@ -81,8 +81,8 @@ func BenchmarkHostile(b *testing.B) {
 	}
 }
 
-// What is linear takes milliseconds here, what is quadratic many seconds; the
-// bound leaves room for a slow machine and the race detector.
+// Linear time is milliseconds here, quadratic time many seconds. The bound leaves room for a slow
+// machine and the race detector.
 func TestHostileTextTakesLinearTime(t *testing.T) {
 	t.Parallel()
 	const size, most = 128 << 10, 3 * time.Second
@@ -94,7 +94,7 @@ func TestHostileTextTakesLinearTime(t *testing.T) {
 			e.Body(before + long)
 			e.URL(before + long)
 			if took := time.Since(began); took > most {
-				t.Errorf("%d bytes of %q behind %q took %v", size, piece, before, took)
+				t.Errorf("%d bytes of %q behind %q took %v, want at most %v", size, piece, before, took, most)
 			}
 		}
 	}

@@ -17,13 +17,13 @@ func TestARuleThatPanics(t *testing.T) {
 		"encoded": func(s string) string { return e.URL(strings.ReplaceAll(s, "boom", "%62oom")) },
 	} {
 		if got := mask("/before?boom=1"); got != Mask {
-			t.Errorf("%s left %q", name, got)
+			t.Errorf("%s = %q, want %q", name, got, Mask)
 		}
 	}
 	ev := telemetry.Event{Log: &telemetry.Log{Message: "a boom", Stack: "fine", Args: []any{"boom", "fine", map[string]any{"boom": "x"}}}}
 	e.Event(&ev)
 	if l := ev.Log; l.Message != Mask || l.Stack != "fine" || l.Args[0] != any(Mask) || l.Args[1] != any("fine") {
-		t.Errorf("masked to %+v", l)
+		t.Errorf("masked to %+v, want only the values with boom masked", l)
 	}
 }
 
@@ -37,7 +37,7 @@ func TestARuleThatIsWrong(t *testing.T) {
 	} {
 		e := newEngine([]rule{{starts: []string{"x"}, match: func(cursor) hit { return h }}}, newVendors())
 		if got := e.String("x y z"); got != Mask {
-			t.Errorf("%s: %q", name, got)
+			t.Errorf("a hit that is %s: String = %q, want %q", name, got, Mask)
 		}
 	}
 }
@@ -45,11 +45,11 @@ func TestARuleThatIsWrong(t *testing.T) {
 func TestNoMoreRulesThanBits(t *testing.T) {
 	t.Parallel()
 	if n := len(allRules()); n > maxRules {
-		t.Fatalf("%d rules", n)
+		t.Fatalf("%d rules, want at most %d", n, maxRules)
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("an engine with too many rules was made")
+			t.Error("newEngine with too many rules did not panic, want a panic")
 		}
 	}()
 	newEngine(make([]rule, maxRules+1), newVendors())

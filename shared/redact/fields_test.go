@@ -78,7 +78,7 @@ func TestQueries(t *testing.T) {
 	})
 }
 
-// What is no URL hides nothing by standing where one belongs.
+// TestNoURLs checks that text in the place of a URL is masked as text.
 func TestNoURLs(t *testing.T) {
 	t.Parallel()
 	table(t, redact.New().URL, [][2]string{
@@ -132,10 +132,10 @@ func TestCountsOfSecrets(t *testing.T) {
 		{"tokenCounter=5", "tokenCounter=[REDACTED]"},
 	})
 	if got := e.Header("x-token-count", "5"); got != "5" {
-		t.Errorf("a header with a count became %q", got)
+		t.Errorf("header with a count = %q, want 5", got)
 	}
 	if got := e.Header("x-token-count", "hunter2"); got != mask {
-		t.Errorf("a header with a secret became %q", got)
+		t.Errorf("header with a secret = %q, want %q", got, mask)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestInvisibleCharacters(t *testing.T) {
 		check(t, "URL", e.URL, "/x?a="+github[:9]+url.PathEscape(unseen)+github[9:], "/x?a=[REDACTED:github]")
 		check(t, "URL", e.URL, "/x?to"+url.PathEscape(unseen)+"ken=hunter2", "/x?to"+url.PathEscape(unseen)+"ken=[REDACTED]")
 		if got := e.Header("Author"+unseen+"ization", "hunter2"); got != mask {
-			t.Errorf("a header became %q", got)
+			t.Errorf("header = %q, want %q", got, mask)
 		}
 		text := "می" + unseen + "خواهم 👩" + unseen + "💻 author" + unseen + "=ada"
 		check(t, "String", e.String, text, text)

@@ -43,10 +43,10 @@ func fuzz(f *testing.F, mask func(string) string, most func(int) int) {
 	f.Fuzz(func(t *testing.T, s string) {
 		once := mask(s)
 		if twice := mask(once); twice != once {
-			t.Errorf("%q becomes %q, and then %q", s, once, twice)
+			t.Errorf("%q becomes %q, masked again %q, want no change", s, once, twice)
 		}
 		if len(once) > most(len(s)) {
-			t.Errorf("%d bytes become %d: %q becomes %q", len(s), len(once), s, once)
+			t.Errorf("%d bytes become %d, want at most %d: %q becomes %q", len(s), len(once), most(len(s)), s, once)
 		}
 	})
 }

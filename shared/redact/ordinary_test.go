@@ -6,7 +6,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
-// What people need in order to find a fault stays as it is.
+// TestOrdinaryTextStays checks texts without secrets, which people need to find a fault.
 func TestOrdinaryTextStays(t *testing.T) {
 	t.Parallel()
 	e := redact.New()

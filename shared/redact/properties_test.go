@@ -41,10 +41,10 @@ func TestMaskingTwiceIsMaskingOnce(t *testing.T) {
 		for name, mask := range maskings() {
 			once := mask(s)
 			if twice := mask(once); twice != once {
-				t.Fatalf("%s makes %q of it, and %q of that", name, once, twice)
+				t.Fatalf("%s = %q, masked again %q, want no change", name, once, twice)
 			}
 			if utf8.ValidString(s) && !utf8.ValidString(once) {
-				t.Fatalf("%s makes invalid UTF-8 of it: %q", name, once)
+				t.Fatalf("%s = %q, want valid UTF-8", name, once)
 			}
 		}
 	})
@@ -59,7 +59,7 @@ func TestATokenNeverSurvives(t *testing.T) {
 		s := text().Draw(t, "before") + edge.Draw(t, "left") + secret + end.Draw(t, "right") + text().Draw(t, "after")
 		for name, mask := range maskings() {
 			if out := mask(s); strings.Contains(out, secret[len(secret)-12:]) {
-				t.Fatalf("%s leaves %q", name, out)
+				t.Fatalf("%s = %q, want it without the end of %q", name, out, secret)
 			}
 		}
 	})
@@ -76,7 +76,7 @@ func TestASensitiveParameterNeverSurvives(t *testing.T) {
 		for name, mask := range maskings() {
 			for _, s := range []string{"/p?" + query, "https://example.com/#" + query, query} {
 				if out := mask(s); strings.Contains(out, marker) {
-					t.Fatalf("%s leaves %q of %q", name, out, s)
+					t.Fatalf("%s(%q) = %q, want it without %q", name, s, out, marker)
 				}
 			}
 		}
@@ -132,11 +132,11 @@ func TestASensitiveFieldNeverSurvives(t *testing.T) {
 		e := redact.New()
 		for _, s := range []string{whole, cut} {
 			if out := e.Body(s); strings.Contains(out, marker) {
-				t.Fatalf("%s\nbecomes\n%s", s, out)
+				t.Fatalf("Body(%s) = %s, want it without %q", s, out, marker)
 			}
 		}
 		if out := e.String(whole); calm && !json.Valid([]byte(out)) {
-			t.Fatalf("no JSON any more: %s\nbecomes\n%s", whole, out)
+			t.Fatalf("String(%s) = %s, want JSON", whole, out)
 		}
 	})
 }
@@ -151,7 +151,7 @@ func TestConcurrentUse(t *testing.T) {
 			for _, shape := range shapes() {
 				text := "x=" + shape.secret + "&password=a"
 				if e.String(text) != "x=[REDACTED:"+shape.rule+"]&password="+mask || e.URL(text) == text || e.Body(text) == text || e.Header("x-note", text) == text {
-					t.Errorf("%q was not masked", text)
+					t.Errorf("masked %q = %q, want the masked secret", text, e.String(text))
 				}
 			}
 		})

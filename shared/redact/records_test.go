@@ -149,7 +149,7 @@ func TestAlerts(t *testing.T) {
 	e := redact.New()
 	e.Alert(&a)
 	if _, ok := a.Context["bad"].(string); !ok {
-		t.Errorf("what has no JSON stayed: %T", a.Context["bad"])
+		t.Errorf("value that has no JSON = %T, want a text", a.Context["bad"])
 	}
 	same(t, "alert", a, alert.Alert{
 		ID: "id", Severity: alert.Error, Category: alert.NetworkErrors, Title: "Server error: GET /x?token=" + mask + " → 500", Detail: "with [REDACTED:github]",
@@ -163,7 +163,7 @@ func TestAlerts(t *testing.T) {
 	for _, key := range []string{"ci:custom:abc:refresh-token:failure:1", "threshold:web:circuit:token:open", "POST:/api/password:500"} {
 		a := alert.Alert{DedupKey: key}
 		if e.Alert(&a); a.DedupKey != key {
-			t.Errorf("%s became %s, and may be equal to another", key, a.DedupKey)
+			t.Errorf("DedupKey %s became %s, want it unchanged", key, a.DedupKey)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestIdentifiersOfAlerts(t *testing.T) {
 	const hidden = "[REDACTED:github]"
 	want := alert.Alert{ID: hidden, CorrelationID: "a-" + hidden, Revises: hidden, Resolves: hidden, AlsoResolves: []string{id, hidden}, Source: "ci [REDACTED:jwt]", Category: hidden}
 	if a.Revises != want.Revises || a.Resolves != want.Resolves {
-		t.Errorf("revises %q, resolves %q", a.Revises, a.Resolves)
+		t.Errorf("revises %q, resolves %q, want %q", a.Revises, a.Resolves, hidden)
 	}
 	same(t, "with tokens", a, want)
 }
@@ -210,7 +210,7 @@ func TestDeepArgs(t *testing.T) {
 		levels++
 	}
 	if ev.Log.Args[0] != any(mask) || levels > 64 {
-		t.Errorf("%d levels stayed, then %v", levels, ev.Log.Args[0])
+		t.Errorf("%d levels stayed, then %v, want at most 64, then %s", levels, ev.Log.Args[0], mask)
 	}
 }
 
@@ -219,11 +219,11 @@ func TestBodiesAreCutAfterMasking(t *testing.T) {
 	const end = " ... [cut]"
 	e := redact.New()
 	if s := strings.Repeat("x", redact.MaxBody); e.Body(s) != s {
-		t.Error("a body of just MaxBody bytes was changed")
+		t.Error("Body of exactly MaxBody bytes changed it, want it unchanged")
 	}
 	secret := `{"password":"` + strings.Repeat("p", 2*redact.MaxBody) + `","a":1}`
 	if got, want := e.Body(secret), `{"password":"[REDACTED]","a":1}`; got != want {
-		t.Errorf("a long secret was cut before it was masked: %q", got)
+		t.Errorf("Body of a long secret = %q, want %q", got, want)
 	}
 	// The cut falls on every byte of a rune, and of a mask.
 	for shift := range 64 {
@@ -232,18 +232,18 @@ func TestBodiesAreCutAfterMasking(t *testing.T) {
 			got := e.Body(s)
 			kept, wasCut := strings.CutSuffix(got, end)
 			if !wasCut || len(got) > redact.MaxBody || len(got) < redact.MaxBody-64 || !utf8.ValidString(got) {
-				t.Fatalf("%q shifted by %d: %d bytes, valid %v, ends in %q", around, shift, len(got), utf8.ValidString(got), got[len(got)-40:])
+				t.Fatalf("%q shifted by %d: %d bytes, valid %v, ends in %q; want just under MaxBody, valid, with %q at the end", around, shift, len(got), utf8.ValidString(got), got[len(got)-40:], end)
 			}
 			if strings.Count(kept, "[REDACTED") != strings.Count(kept, "]") {
-				t.Fatalf("%q shifted by %d: a mask was split: %q", around, shift, got[len(got)-40:])
+				t.Fatalf("%q shifted by %d: ends in %q, want whole masks", around, shift, got[len(got)-40:])
 			}
 			if again := e.Body(got); again != got {
-				t.Fatalf("%q shifted by %d: masked again it ends in %q", around, shift, again[len(again)-40:])
+				t.Fatalf("%q shifted by %d: masked again it ends in %q, want no change", around, shift, again[len(again)-40:])
 			}
 		}
 	}
 	if got := e.Body(strings.Repeat("\x80", 2*redact.MaxBody)); len(got) > redact.MaxBody {
-		t.Errorf("invalid UTF-8: %d bytes stayed", len(got))
+		t.Errorf("invalid UTF-8: %d bytes stayed, want at most %d", len(got), redact.MaxBody)
 	}
 }
 

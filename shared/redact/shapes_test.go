@@ -170,7 +170,7 @@ func table(t *testing.T, mask func(string) string, cases [][2]string) {
 			t.Errorf("%q\n got %q\nwant %q", c[0], got, c[1])
 		}
 		if again := mask(got); again != got {
-			t.Errorf("%q masked again becomes %q", got, again)
+			t.Errorf("%q masked again = %q, want no change", got, again)
 		}
 	}
 }

@@ -76,10 +76,10 @@ func TestRulesOfGitleaks(t *testing.T) {
 	}
 	for id, vendor := range known {
 		if rules[id] == "" {
-			t.Errorf("gitleaks has no rule %s", id)
+			t.Errorf("gitleaks has no rule %s, want it: it is in known", id)
 		}
 		if !vendors[vendor] {
-			t.Errorf("vendorTokens has no %s, which the rule %s is about", vendor, id)
+			t.Errorf("vendorTokens has no %s, want it for the rule %s", vendor, id)
 		}
 	}
 	// The others want the name of a vendor before any word. A sensitive name beside it
@@ -87,7 +87,7 @@ func TestRulesOfGitleaks(t *testing.T) {
 	named := regexp.MustCompile(`\(\?i\)\[\\w\.-\]\{0,50\}\?|\(\?i:\[\\w\.-\]\{0,50\}`)
 	for id, expression := range rules {
 		if known[id] == "" && leftOut[id] == "" && !ownShape(id) && !named.MatchString(expression) {
-			t.Errorf("the rule %s is neither known nor left out: %s", id, expression)
+			t.Errorf("the rule %s is neither in known nor in leftOut, want it in one: %s", id, expression)
 		}
 	}
 }

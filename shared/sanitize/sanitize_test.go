@@ -73,7 +73,7 @@ func TestCleanTextIsNotCopied(t *testing.T) {
 	text := strings.Repeat("a clean line of läter words ", 20)
 	var got string
 	if n := testing.AllocsPerRun(100, func() { got = sanitize.Cut(sanitize.Strip(text), 1000) }); n != 0 || got != text {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations, text %q, want 0 and the text unchanged", n, got)
 	}
 }
 
@@ -84,18 +84,18 @@ func FuzzVisible(f *testing.F) {
 		visible := sanitize.Visible(text)
 		for _, r := range visible {
 			if r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x202e || r == 0x200b || r == 0x2028 {
-				t.Fatalf("%q has %U", visible, r)
+				t.Fatalf("Visible = %q with %U, want no control character", visible, r)
 			}
 		}
 		if again := sanitize.Visible(visible); again != visible {
-			t.Fatalf("%q becomes %q", visible, again)
+			t.Fatalf("Visible(%q) = %q, want it unchanged", visible, again)
 		}
 		if again := sanitize.Strip(sanitize.Strip(text)); again != sanitize.Strip(text) {
-			t.Fatalf("Strip is not idempotent for %q", text)
+			t.Fatalf("Strip of %q twice = %q, want %q", text, again, sanitize.Strip(text))
 		}
 		if limit > 0 {
 			if cut := sanitize.Cut(visible, limit); utf8.RuneCountInString(cut) > limit || !utf8.ValidString(cut) {
-				t.Fatalf("Cut(%q, %d) gives %q", visible, limit, cut)
+				t.Fatalf("Cut(%q, %d) = %q, want valid UTF-8 of at most that length", visible, limit, cut)
 			}
 		}
 	})

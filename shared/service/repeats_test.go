@@ -165,7 +165,7 @@ func TestRepeatsAreBounded(t *testing.T) {
 		}
 		h, ok := log.Handler().(*repeatHandler)
 		if !ok || len(h.lines) > maxRepeats+1 || len(h.variants) > maxRepeats {
-			t.Fatalf("%d lines and %d messages are kept", len(h.lines), len(h.variants))
+			t.Fatalf("%d lines and %d messages are kept, want bounded numbers", len(h.lines), len(h.variants))
 		}
 		time.Sleep(repeatEvery)
 		synctest.Wait()

@@ -48,7 +48,7 @@ func TestRestrict(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := d.Restrict(); err != nil {
-			t.Errorf("%04o: %v", mode, err)
+			t.Errorf("Restrict of %04o = %v, want nil", mode, err)
 		}
 		info, err := os.Stat(d.path)
 		if err != nil || info.Mode().Perm() != dirMode {
@@ -74,17 +74,17 @@ func TestAnExposedDirectoryIsRefused(t *testing.T) {
 		t.Errorf("inspect: %v, want ErrExposed", err)
 	}
 	if entries, err := os.ReadDir(path); err != nil || len(entries) != 0 {
-		t.Errorf("left behind: %v, %v", entries, err)
+		t.Errorf("entries = %v, %v, want none", entries, err)
 	}
 	if err := os.Chmod(path, 0o775); err != nil {
 		t.Fatal(err)
 	}
 	d, err := Open(path)
 	if err != nil {
-		t.Fatalf("one that its group can write: %v", err)
+		t.Fatalf("Open of one that its group can write = %v, want nil", err)
 	}
 	if err := d.Restrict(); err != nil {
-		t.Error(err)
+		t.Errorf("Restrict of another user's = %v, want nil", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o775 {
 		t.Errorf("another user's: left at %v, %v; want it as it was", info.Mode(), err)

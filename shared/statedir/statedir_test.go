@@ -21,14 +21,14 @@ func open(t *testing.T) statedir.Dir {
 	return d
 }
 
-func TestLockIsExclusiveAndSaysWhoHasIt(t *testing.T) {
+func TestLockIsExclusiveAndNamesTheHolder(t *testing.T) {
 	d := open(t)
 	lock, err := d.Lock()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Running(); !errors.Is(err, statedir.ErrNotRunning) {
-		t.Fatalf("before it is announced: %v", err)
+		t.Fatalf("Running before Announce = %v, want ErrNotRunning", err)
 	}
 	want := statedir.Runtime{PID: 4711, Version: "v1", NATSURL: "nats://127.0.0.1:1", IngestURL: "http://127.0.0.1:2"}
 	if err := lock.Announce(want); err != nil {
@@ -36,22 +36,22 @@ func TestLockIsExclusiveAndSaysWhoHasIt(t *testing.T) {
 	}
 	info, err := os.Stat(filepath.Join(d.Path(), "runtime.json"))
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("runtime.json: %v, %v", info.Mode(), err)
+		t.Fatalf("runtime.json: mode = %v, %v, want 0600", info.Mode(), err)
 	}
 	got, err := d.Running()
 	if err != nil || got != want {
-		t.Fatalf("running: %+v, %v", got, err)
+		t.Fatalf("Running = %+v, %v, want %+v", got, err, want)
 	}
 	_, err = d.Lock()
 	var running *statedir.RunningError
 	if !errors.As(err, &running) || running.PID != 4711 || !strings.Contains(err.Error(), "4711") {
-		t.Fatalf("second lock: %v", err)
+		t.Fatalf("second Lock = %v, want a RunningError with pid 4711", err)
 	}
 	if err := lock.Release(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Running(); !errors.Is(err, statedir.ErrNotRunning) {
-		t.Fatalf("after the release: %v", err)
+		t.Fatalf("Running after Release = %v, want ErrNotRunning", err)
 	}
 	again, err := d.Lock()
 	if err != nil {
@@ -69,7 +69,7 @@ func TestWhatADeadProcessLeftIsNoBus(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.Running(); !errors.Is(err, statedir.ErrNotRunning) {
-		t.Fatalf("running: %v", err)
+		t.Fatalf("Running = %v, want ErrNotRunning", err)
 	}
 	lock, err := d.Lock()
 	if err != nil {
@@ -87,7 +87,7 @@ func TestAnotherVersionIsRefused(t *testing.T) {
 	}
 	_, err := statedir.Open(d.Path())
 	if !errors.Is(err, statedir.ErrVersion) || !strings.Contains(err.Error(), "TOCSIN_STATE_DIR") {
-		t.Fatalf("open: %v", err)
+		t.Fatalf("Open = %v, want ErrVersion with TOCSIN_STATE_DIR", err)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestAFileInTheWayIsAClearError(t *testing.T) {
 	}
 	_, err := statedir.Open(path)
 	if err == nil || !strings.Contains(err.Error(), "TOCSIN_STATE_DIR") {
-		t.Fatalf("open: %v", err)
+		t.Fatalf("Open of a file = %v, want an error with TOCSIN_STATE_DIR", err)
 	}
 }
 
@@ -108,21 +108,21 @@ func TestTheFirstCredentialStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.CreateCredential("gateway", []byte("second")); !errors.Is(err, fs.ErrExist) {
-		t.Fatalf("second: %v", err)
+		t.Fatalf("second CreateCredential = %v, want ErrExist", err)
 	}
 	got, err := os.ReadFile(d.Credential("gateway"))
 	if err != nil || string(got) != "first" {
-		t.Fatalf("%s, %v", got, err)
+		t.Fatalf("credential = %s, %v, want first", got, err)
 	}
 	entries, err := os.ReadDir(filepath.Dir(d.Credential("gateway")))
 	if err != nil || len(entries) != 1 {
-		t.Fatalf("left behind: %v, %v", entries, err)
+		t.Fatalf("entries = %v, %v, want one", entries, err)
 	}
 }
 
-// TestWithoutRuntimeJSONTheLockSaysWho: while it starts, and when the file is
-// damaged under it.
-func TestWithoutRuntimeJSONTheLockSaysWho(t *testing.T) {
+// TestHolderWithoutRuntimeJSON checks that errors name the holder of the lock before it has written
+// runtime.json, and when that file is damaged.
+func TestHolderWithoutRuntimeJSON(t *testing.T) {
 	d := open(t)
 	lock, err := d.Lock()
 	if err != nil {
@@ -136,13 +136,13 @@ func TestWithoutRuntimeJSONTheLockSaysWho(t *testing.T) {
 			}
 			_, err := d.Running()
 			if err == nil || errors.Is(err, statedir.ErrNotRunning) || !strings.Contains(err.Error(), fmt.Sprintf("pid %d", os.Getpid())) || !strings.Contains(err.Error(), file) {
-				t.Errorf("%s: running: %v", content, err)
+				t.Errorf("runtime.json with %s: Running = %v, want an error with pid %d and the file", content, err, os.Getpid())
 			}
 		}
 		_, err := d.Lock()
 		var running *statedir.RunningError
 		if !errors.As(err, &running) || running.PID != os.Getpid() {
-			t.Errorf("%q: second lock: %v", content, err)
+			t.Errorf("runtime.json with %q: second Lock = %v, want a RunningError with pid %d", content, err, os.Getpid())
 		}
 	}
 	if err := lock.Release(); err != nil {
@@ -152,44 +152,44 @@ func TestWithoutRuntimeJSONTheLockSaysWho(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.Running(); !errors.Is(err, statedir.ErrNotRunning) {
-		t.Errorf("garbage of a dead process: %v", err)
+		t.Errorf("Running with the garbage of a dead process = %v, want ErrNotRunning", err)
 	}
 }
 
-func TestInspectMakesNothing(t *testing.T) {
+func TestInspectCreatesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "none")
 	if err := statedir.Inspect(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("nothing there: %v", err)
+		t.Errorf("Inspect of a missing directory = %v, want ErrNotExist", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it was made: %v", err)
+		t.Errorf("Stat after Inspect = %v, want ErrNotExist", err)
 	}
 	empty := t.TempDir()
 	if err := statedir.Inspect(empty); err != nil {
-		t.Errorf("empty: %v", err)
+		t.Errorf("Inspect of an empty directory = %v, want nil", err)
 	}
 	if entries, err := os.ReadDir(empty); err != nil || len(entries) != 0 {
-		t.Errorf("left behind: %v, %v", entries, err)
+		t.Errorf("entries after Inspect = %v, %v, want none", entries, err)
 	}
 	d := open(t)
 	if err := statedir.Inspect(d.Path()); err != nil {
-		t.Error(err)
+		t.Errorf("Inspect = %v, want nil", err)
 	}
 	if err := os.WriteFile(filepath.Join(d.Path(), "VERSION"), []byte("99\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := statedir.Inspect(d.Path()); !errors.Is(err, statedir.ErrVersion) {
-		t.Errorf("another version: %v", err)
+		t.Errorf("Inspect of another version = %v, want ErrVersion", err)
 	}
 	if err := statedir.Inspect(filepath.Join(d.Path(), "VERSION")); err == nil || !strings.Contains(err.Error(), "no directory") {
-		t.Errorf("a file: %v", err)
+		t.Errorf("Inspect of a file = %v, want no directory", err)
 	}
 }
 
-func TestExposedCredentialsAreMended(t *testing.T) {
+func TestExposedCredentialsAreRestricted(t *testing.T) {
 	d := open(t)
 	if _, _, err := d.ReadCredential("gateway"); !errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("none yet: %v", err)
+		t.Fatalf("ReadCredential before the first = %v, want ErrNotExist", err)
 	}
 	if err := d.CreateCredential("gateway", []byte("secret")); err != nil {
 		t.Fatal(err)
@@ -198,13 +198,13 @@ func TestExposedCredentialsAreMended(t *testing.T) {
 		if err := os.Chmod(d.Credential("gateway"), mode); err != nil {
 			t.Fatal(err)
 		}
-		secret, mended, err := d.ReadCredential("gateway")
-		if err != nil || string(secret) != "secret" || mended != (mode&0o077 != 0) {
-			t.Errorf("%o: %s, %t, %v", mode, secret, mended, err)
+		secret, restricted, err := d.ReadCredential("gateway")
+		if err != nil || string(secret) != "secret" || restricted != (mode&0o077 != 0) {
+			t.Errorf("ReadCredential with mode %o = %s, %t, %v, want secret, restricted = %t", mode, secret, restricted, err, mode&0o077 != 0)
 		}
 		info, err := os.Stat(d.Credential("gateway"))
 		if err != nil || info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%o: left at %o, %v", mode, info.Mode().Perm(), err)
+			t.Errorf("mode %o after ReadCredential = %o, %v, want it for the owner alone", mode, info.Mode().Perm(), err)
 		}
 	}
 }
@@ -219,7 +219,7 @@ func TestADirectoryThatWasRemovedIsReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := lock.Release(); err != nil {
-		t.Error(err)
+		t.Errorf("Release = %v, want nil", err)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestAnAnnouncementThatFailsLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := lock.Announce(statedir.Runtime{PID: os.Getpid()}); err == nil {
-		t.Error("got no error where a directory is in the way")
+		t.Error("Announce with a directory in the way = nil, want an error")
 	}
 	if after, err := os.ReadDir(d.Path()); err != nil || len(after) != len(before) {
 		t.Errorf("got %v, %v, want no more than %v", after, err, before)

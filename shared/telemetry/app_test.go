@@ -26,7 +26,7 @@ func TestSenderApp(t *testing.T) {
 			t.Errorf("%q is stored as %q, want %q", app, got, want)
 		}
 		if got := telemetry.IsReserved(app); got != (want == "tocsin_" && app != "tocsin_") {
-			t.Errorf("%q is reserved: %t", app, got)
+			t.Errorf("IsReserved(%q) = %t, want %t", app, got, !got)
 		}
 	}
 }

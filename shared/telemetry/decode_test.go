@@ -53,23 +53,23 @@ func TestDecode(t *testing.T) {
 			events, err := telemetry.Decode(tt.form, []byte(tt.body))
 			if tt.want < 0 {
 				if err == nil {
-					t.Error("no error")
+					t.Errorf("Decode = %d events, want an error", len(events))
 				}
 				return
 			}
 			if err != nil || len(events) != tt.want {
-				t.Fatalf("%d events, %v", len(events), err)
+				t.Fatalf("Decode = %d events, %v, want %d", len(events), err, tt.want)
 			}
 			for _, e := range events {
 				if e.App != telemetry.DefaultApp && !strings.Contains(tt.body, e.App) {
-					t.Errorf("app %q", e.App)
+					t.Errorf("app = %q, want %q or one of the body", e.App, telemetry.DefaultApp)
 				}
 			}
 		})
 	}
 }
 
-// TestOnlyTheNamedPayloadIsThere: all others are unknown fields.
+// TestOnlyTheNamedPayloadIsThere checks that payloads of other kinds are unknown fields.
 func TestOnlyTheNamedPayloadIsThere(t *testing.T) {
 	const want = `[{"kind":"memory","app":"default","memory":{"used_bytes":1,"limit_bytes":2}}]`
 	for _, body := range []string{
@@ -81,12 +81,12 @@ func TestOnlyTheNamedPayloadIsThere(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := telemetry.Encode(events); err != nil || string(got) != want {
-			t.Errorf("%s, %v", got, err)
+			t.Errorf("Encode = %s, %v, want %s", got, err, want)
 		}
 	}
 }
 
-// TestDevice: what is no class of devices is ignored, and refuses nothing.
+// TestDevice checks that an unknown class of devices is ignored, and does not refuse the event.
 func TestDevice(t *testing.T) {
 	for value, want := range map[string]telemetry.Device{
 		`"mobile"`: telemetry.DeviceMobile, `"tablet"`: telemetry.DeviceTablet, `"desktop"`: telemetry.DeviceDesktop,
@@ -104,7 +104,7 @@ func TestDevice(t *testing.T) {
 	}
 	const nothing = `{"kind":"vitals","vitals":{"device":"mobile"}}`
 	if _, err := telemetry.Decode(telemetry.FormJSON, []byte(nothing)); err == nil {
-		t.Error("a device alone counts as something measured")
+		t.Error("Decode of a device alone = nil error, want one: nothing is measured")
 	}
 }
 
@@ -117,13 +117,13 @@ func TestRelease(t *testing.T) {
 		body := `[{"kind":"log","release":"before","log":{"level":"info","message":"hi"}},{"kind":"log","release":` + value + `,"log":{"level":"info","message":"hi"}}]`
 		events, err := telemetry.Decode(telemetry.FormJSON, []byte(body))
 		if err != nil || len(events) != 2 || events[1].Release != want {
-			t.Errorf("%s: %+v, %v", value, events, err)
+			t.Errorf("Decode with the release %s = %+v, %v, want %q", value, events, err, want)
 		}
 	}
 }
 
-// TestHeadersAsNodeAndFetchHaveThem: Node has arrays for what may come twice, and
-// a fetch's Headers are listed as pairs.
+// TestHeadersAsNodeAndFetchHaveThem checks both forms: Node has arrays for headers that may repeat,
+// and fetch's Headers are lists of pairs.
 func TestHeadersAsNodeAndFetchHaveThem(t *testing.T) {
 	for headers, want := range map[string]map[string]string{
 		`{"set-cookie":["a=1","b=2"],"vary":"accept"}`:           {"set-cookie": "a=1, b=2", "vary": "accept"},
@@ -139,7 +139,7 @@ func TestHeadersAsNodeAndFetchHaveThem(t *testing.T) {
 		} {
 			events, err := telemetry.Decode(telemetry.FormJSON, []byte(form))
 			if err != nil {
-				t.Errorf("%s: %v", headers, err)
+				t.Errorf("Decode with the headers %s = %v, want %q", headers, err, want)
 				continue
 			}
 			if got := events[0].Network.ResponseHeaders; !maps.Equal(got, want) {
@@ -155,18 +155,18 @@ func TestHeadersAreTakenAsTheyStand(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := events[0].Network.RequestHeaders, (map[string]string{"a": "1.50", "b": "true", "c": "", "d": "ef"}); !reflect.DeepEqual(got, want) {
-		t.Errorf("%v", got)
+		t.Errorf("headers = %v, want %v", got, want)
 	}
 }
 
-// TestNoIndexBehindAnArray: all of its events are whole.
+// TestNoIndexBehindAnArray checks that an error after the array names no event of it.
 func TestNoIndexBehindAnArray(t *testing.T) {
 	const good = `{"kind":"log","log":{"level":"info","message":"hi"}}`
 	for _, rest := range []string{"x", ",", "]", good, "[]"} {
 		_, err := telemetry.Decode(telemetry.FormJSON, []byte("["+good+"]"+rest))
 		var field *telemetry.FieldError
 		if err == nil || errors.As(err, &field) {
-			t.Errorf("%s: %v", rest, err)
+			t.Errorf("Decode with %s after the array = %v, want an error without an index", rest, err)
 		}
 	}
 }
@@ -277,12 +277,12 @@ func TestRefusals(t *testing.T) {
 		_, err := telemetry.Decode(telemetry.FormNDJSON, []byte(c.body))
 		var field *telemetry.FieldError
 		if !errors.As(err, &field) || field.Index != c.index {
-			t.Errorf("NDJSON, %s: %v (%+v)", name, err, field)
+			t.Errorf("NDJSON, %s: error %v, want one of event %d", name, err, c.index)
 		}
 	}
 	for _, body := range []string{"", " \n", "\ufeff"} {
 		if _, err := telemetry.Decode(telemetry.FormJSON, []byte(body)); err == nil {
-			t.Errorf("%q is taken", body)
+			t.Errorf("Decode(%q) = nil error, want one", body)
 		}
 	}
 }
@@ -317,7 +317,7 @@ func TestGolden(t *testing.T) {
 	}
 	again, err := telemetry.DecodeMessage(message)
 	if err != nil || !reflect.DeepEqual(again, events) {
-		t.Errorf("the message reads as %+v, %v", again, err)
+		t.Errorf("DecodeMessage = %+v, %v, want %+v", again, err, events)
 	}
 }
 
@@ -335,17 +335,17 @@ func FuzzDecode(f *testing.F) {
 			events, err := telemetry.Decode(form, body)
 			if err != nil {
 				if len(err.Error()) > 500+3*len(body) || events != nil {
-					t.Fatalf("%d events and error %v", len(events), err)
+					t.Fatalf("Decode = %d events and error %v, want none and a bounded text", len(events), err)
 				}
 				continue
 			}
 			message, err := telemetry.Encode(events)
 			if err != nil {
-				t.Fatalf("what was accepted can't be written: %v", err)
+				t.Fatalf("encode what was accepted: %v", err)
 			}
 			again, err := telemetry.DecodeMessage(message)
 			if err != nil || len(again) != len(events) {
-				t.Fatalf("what was written can't be read: %v", err)
+				t.Fatalf("DecodeMessage = %d events, %v, want %d", len(again), err, len(events))
 			}
 		}
 	})

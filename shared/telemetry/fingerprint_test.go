@@ -44,7 +44,7 @@ func TestFingerprint(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := events[0].Log; got.Message != "hi" || !reflect.DeepEqual(got.Fingerprint, tt.want) {
-				t.Fatalf("%.200q", got.Fingerprint)
+				t.Fatalf("Fingerprint = %.200q, message %q, want %.200q, hi", got.Fingerprint, got.Message, tt.want)
 			}
 			message, err := telemetry.Encode(events)
 			if err != nil {
@@ -52,11 +52,11 @@ func TestFingerprint(t *testing.T) {
 			}
 			again, err := telemetry.DecodeMessage(message)
 			if err != nil || !reflect.DeepEqual(again, events) {
-				t.Errorf("on the bus: %.200s, %v", message, err)
+				t.Errorf("DecodeMessage of %.200s = %v, want the same events", message, err)
 			}
 		})
 	}
 	if _, err := telemetry.Decode(telemetry.FormJSON, []byte(`{"kind":"log","log":{"level":"error","message":"hi","fingerprint":["a",}}`)); err == nil {
-		t.Error("what is no JSON is taken")
+		t.Error("Decode of a fingerprint that is not JSON = nil error, want one")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestOnlyNumbersOfJSON: events are also made by decoders of other formats, which
-// multiply and add. What JSON can't say can't be stored.
+// TestOnlyNumbersOfJSON checks that infinity and NaN are refused: decoders of other formats compute
+// numbers, and JSON can't represent these two.
 func TestOnlyNumbersOfJSON(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	for _, v := range []float64{inf, nan} {
@@ -19,7 +19,7 @@ func TestOnlyNumbersOfJSON(t *testing.T) {
 			"memory.limit_bytes":  {Kind: telemetry.KindMemory, Memory: &telemetry.Memory{UsedBytes: 1, LimitBytes: v}},
 		} {
 			if got := e.Validate(); got == nil || got.Field != name {
-				t.Errorf("%s %v: %v", name, v, got)
+				t.Errorf("Validate with %s %v = %v, want an error of that field", name, v, got)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func file(t *testing.T, client, suffix string) File {
 	t.Helper()
 	c, ok := Lookup(client)
 	if !ok {
-		t.Fatalf("no client %s", client)
+		t.Fatalf("Lookup(%q): no such client", client)
 	}
 	for _, f := range c.Files(testPlace(t), Project) {
 		if strings.HasSuffix(f.Path, suffix) {
@@ -86,19 +86,19 @@ func TestInstallKeepsTheRest(t *testing.T) {
 			}
 			back, err := f.Uninstall(out, [][]byte{[]byte(tt.before)})
 			if err != nil || string(back) != tt.before {
-				t.Errorf("uninstalled, with a backup:\n%s\n%v", back, err)
+				t.Errorf("Uninstall with a backup = %q, %v, want %q", back, err, tt.before)
 			}
 			if tt.name == "a bracket behind the last member" {
-				return // where its bracket stood can't be known
+				return // without the backup, the position of its bracket is lost
 			}
 			if back, err = f.Uninstall(out, nil); err != nil || string(back) != tt.before {
-				t.Errorf("uninstalled, without a backup:\n%s\n%v", back, err)
+				t.Errorf("Uninstall without a backup = %q, %v, want %q", back, err, tt.before)
 			}
 		})
 	}
 }
 
-// TestContainersThatWereThere: an empty one stays only where a backup has it.
+// TestContainersThatWereThere checks that an empty container stays only where a backup has it.
 func TestContainersThatWereThere(t *testing.T) {
 	f := file(t, "claude-code", ".claude/settings.json")
 	before := []byte("{\n  \"hooks\": {\n    \"Stop\": []\n  }\n}\n")
@@ -109,15 +109,15 @@ func TestContainersThatWereThere(t *testing.T) {
 	later := bytes.Replace(out, []byte("{\n"), []byte("{\n  \"model\": \"x\",\n"), 1)
 	back, err := f.Uninstall(later, [][]byte{before})
 	if want := "{\n  \"model\": \"x\",\n  \"hooks\": {\n    \"Stop\": []\n  }\n}\n"; err != nil || string(back) != want {
-		t.Errorf("%s\n%v", back, err)
+		t.Errorf("Uninstall with a backup = %q, %v, want %q", back, err, want)
 	}
 	back, err = f.Uninstall(out, nil)
 	if err != nil || back != nil {
-		t.Errorf("%s\n%v", back, err)
+		t.Errorf("Uninstall without a backup = %q, %v, want the file removed", back, err)
 	}
 }
 
-// TestForeignHooks: hooks of others stay, also in a group with one of ours.
+// TestForeignHooks checks that hooks of others stay, also in a group with one of ours.
 func TestForeignHooks(t *testing.T) {
 	f := file(t, "claude-code", ".claude/settings.json")
 	src := `{
@@ -139,21 +139,21 @@ func TestForeignHooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(out, []byte(`"`+program+` hook --client claude-code --stop=false"`)) || bytes.Contains(out, []byte("old place")) {
-		t.Errorf("the user's flag is gone, or the old path is not:\n%s", out)
+		t.Errorf("Install = %s, want the new path with the flag --stop=false, without the old path", out)
 	}
 	found, err := f.Find(out)
 	if err != nil || len(found.Hooks) != 6 {
-		t.Errorf("%+v, %v", found, err)
+		t.Errorf("Find = %+v, %v, want 6 hooks", found, err)
 	}
 	back, err := f.Uninstall(out, nil)
 	want := strings.Replace(src, `"lint"}, // mine
           {"type": "command", "command": "'/old place/tocsin' hook --client claude-code --stop=false"}`, `"lint"} // mine`, 1)
 	if err != nil || string(back) != want {
-		t.Errorf("%s\n%v", back, err)
+		t.Errorf("Uninstall = %s, %v, want %s", back, err, want)
 	}
 }
 
-// TestRefusals: what can't be edited safely is left alone, with what to do.
+// TestRefusals checks that a file that can't be edited safely is refused, with the fix.
 func TestRefusals(t *testing.T) {
 	w := Options{Program: program, Hooks: true}
 	for _, tt := range []struct{ name, client, file, src, want string }{
@@ -177,32 +177,32 @@ func TestRefusals(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := file(t, tt.client, tt.file).Install([]byte(tt.src), w)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "run this again") {
-				t.Errorf("Install: error = %v, want %q and what to do", err, tt.want)
+				t.Errorf("Install: error = %v, want %q and the fix", err, tt.want)
 			}
 		})
 	}
 }
 
-// TestTOML: comments stay, a moved program is pointed to, tables in ours go
-// with it.
+// TestTOML checks that comments stay, that Install updates the path of a moved program, and that
+// Uninstall removes tables within ours.
 func TestTOML(t *testing.T) {
 	f := file(t, "codex", "config.toml")
 	before := "# mine\nmodel = \"m\" # why\n\n[mcp_servers.other]\ncommand = 'x'\n"
 	out, err := f.Install([]byte(before), Options{Program: program})
 	if err != nil || !strings.HasPrefix(string(out), before+"\n[mcp_servers.tocsin]\ncommand = \""+program+"\"\nargs = [\"gateway\"]\n") {
-		t.Fatalf("%s\n%v", out, err)
+		t.Fatalf("Install = %s, %v, want the server after the text before", out, err)
 	}
 	if back, err := f.Uninstall(out, nil); err != nil || string(back) != before {
-		t.Errorf("%s\n%v", back, err)
+		t.Errorf("Uninstall = %q, %v, want %q", back, err, before)
 	}
 	more := string(out) + "\n[mcp_servers.tocsin.tools.observe]\napproval_mode = \"approve\"\n\n[profiles.x]\nmodel = \"y\" # stays\n"
 	moved, err := f.Install([]byte(more), Options{Program: "/new place/tocsin"})
 	if err != nil || string(moved) != strings.Replace(more, program, "/new place/tocsin", 1) {
-		t.Errorf("%s\n%v", moved, err)
+		t.Errorf("Install of a moved program = %s, %v, want only the path changed", moved, err)
 	}
 	back, err := f.Uninstall(moved, nil)
 	if want := before + "\n[profiles.x]\nmodel = \"y\" # stays\n"; err != nil || string(back) != want {
-		t.Errorf("%s\n%v", back, err)
+		t.Errorf("Uninstall = %q, %v, want %q", back, err, want)
 	}
 	stay := Options{Program: program, Variables: []string{"A", "B"}, StateDir: "/s d"}
 	for before, want := range map[string]string{
@@ -215,14 +215,14 @@ func TestTOML(t *testing.T) {
 		const head = "[mcp_servers.tocsin]\n"
 		out, err := f.Install([]byte(head+before), stay)
 		if err != nil || string(out) != head+want {
-			t.Errorf("%s\nwant:\n%s\n%v", out, want, err)
+			t.Errorf("Install = %q, %v, want %q", out, err, head+want)
 		}
 		if again, err := f.Install(out, stay); err != nil || string(again) != string(out) {
-			t.Errorf("again:\n%s\n%v", again, err)
+			t.Errorf("second Install = %q, %v, want it unchanged: %q", again, err, out)
 		}
 	}
 	if found, err := f.Find([]byte("[features]\nhooks = false\n")); err != nil || found.HooksOff != "features.hooks" {
-		t.Errorf("%+v, %v", found, err)
+		t.Errorf("Find = %+v, %v, want HooksOff features.hooks", found, err)
 	}
 }
 
@@ -242,29 +242,29 @@ func TestInboxOfAnEntry(t *testing.T) {
 		src := []byte(`{"mcpServers":{"tocsin":` + tt.entry + `}}`)
 		found, err := f.Find(src)
 		if err != nil || !found.Server.IsTocsin() || found.Server.Client() != tt.inbox || found.Server.StateDir() != tt.stateDir || found.Server.Namespaces() != tt.namespaces {
-			t.Fatalf("%s: %+v, %v", tt.entry, found.Server, err)
+			t.Fatalf("Find(%s) = %+v, %v, want client %q, state directory %q, namespaces %q", tt.entry, found.Server, err, tt.inbox, tt.stateDir, tt.namespaces)
 		}
 		out, err := f.Install(src, Options{Program: program, Hooks: true, Inbox: tt.inbox, StateDir: tt.stateDir, Namespaces: tt.namespaces})
 		if err != nil || !bytes.Contains(out, []byte(tt.entry)) {
-			t.Fatalf("%s: %v\n%s", tt.entry, err, out)
+			t.Fatalf("Install = %s, %v, want it with the entry %s", out, err, tt.entry)
 		}
 		found, err = f.Find(out)
 		if err != nil || len(found.Hooks) != 5 {
-			t.Fatalf("%+v, %v", found, err)
+			t.Fatalf("Find = %+v, %v, want 5 hooks", found, err)
 		}
 		for _, h := range found.Hooks {
 			if h.Inbox != tt.inbox || h.StateDir != tt.stateDir || h.Namespaces != tt.namespaces {
-				t.Errorf("%s: %+v", tt.entry, h)
+				t.Errorf("%s: hook = %+v, want inbox %q, state directory %q, namespaces %q", tt.entry, h, tt.inbox, tt.stateDir, tt.namespaces)
 			}
 		}
 		if back, err := f.Uninstall(out, [][]byte{[]byte("{}")}); err != nil || string(back) != "{}" {
-			t.Errorf("%s, %v", back, err)
+			t.Errorf("Uninstall = %q, %v, want {}", back, err)
 		}
 	}
 	for _, foreign := range []string{"https://example.com/mcp", "http://127.0.0.1:7460/sse", "http://127.0.0.1:7460/mcp/x", "::"} {
 		_, err := f.Install([]byte(`{"mcpServers":{"tocsin":{"url":"`+foreign+`?key=secret"}}}`), Options{Program: program})
 		if err == nil || !strings.Contains(err.Error(), "another MCP server") || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", foreign, err)
+			t.Errorf("Install over the server %s = %v, want another MCP server, without the key", foreign, err)
 		}
 	}
 }
@@ -280,7 +280,7 @@ func TestFlagsInCommandLines(t *testing.T) {
 	} {
 		got := setFlag(tt.line, "--inbox", "a b")
 		if got != tt.want || flagValue(got, "--inbox") != "a b" {
-			t.Errorf("%s", got)
+			t.Errorf("setFlag(%q) = %q, want %q", tt.line, got, tt.want)
 		}
 	}
 }
@@ -307,7 +307,7 @@ func TestCommandLines(t *testing.T) {
 	} {
 		got, _, ok := hookProgram(tt.line)
 		if ok != tt.ok || ok && got != tt.program {
-			t.Errorf("%q: %q, %v", tt.line, got, ok)
+			t.Errorf("hookProgram(%q) = %q, %t, want %q, %t", tt.line, got, ok, tt.program, tt.ok)
 		}
 	}
 }
@@ -323,7 +323,7 @@ func TestWantedCheck(t *testing.T) {
 	} {
 		err := Options{Program: tt.program}.Check()
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%q: %v", tt.program, err)
+			t.Errorf("Check of the program %q = %v, want %q", tt.program, err, tt.want)
 		}
 	}
 }

@@ -40,31 +40,31 @@ func FuzzJSON(f *testing.F) {
 			return
 		}
 		if again, err := file.Install(out, w); err != nil || !bytes.Equal(again, out) {
-			t.Fatalf("again:\n%s\nonce:\n%s\n%v", again, out, err)
+			t.Fatalf("second Install = %q, %v, want it unchanged: %q", again, err, out)
 		}
 		found, err := file.Find(out)
 		if err != nil || !found.Any() || found.Program() != w.Program && !found.Server.IsHTTP() {
-			t.Fatalf("%+v, %v in\n%s", found, err, out)
+			t.Fatalf("Find = %+v, %v, want the program %s in\n%s", found, err, w.Program, out)
 		}
 		if before, after := foreign(t, file, src), foreign(t, file, out); !reflect.DeepEqual(before, after) {
-			t.Fatalf("was %v\nis  %v", before, after)
+			t.Fatalf("the rest of the file after Install = %v, want %v", after, before)
 		}
 		if had.Any() {
 			return
 		}
 		back, err := file.Uninstall(out, [][]byte{src})
 		if err != nil || !bytes.Equal(back, src) {
-			t.Fatalf("with a backup:\n%q\nwas:\n%q\n%v", back, src, err)
+			t.Fatalf("Uninstall with a backup = %q, %v, want %q", back, err, src)
 		}
 		back, err = file.Uninstall(out, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if before, after := foreign(t, file, src), foreign(t, file, back); !reflect.DeepEqual(before, after) {
-			t.Fatalf("without a backup: was %v\nis  %v", before, after)
+			t.Fatalf("the rest of the file after Uninstall without a backup = %v, want %v", after, before)
 		}
 		if comments(t, src) != comments(t, back) {
-			t.Fatalf("comments:\n%q\n%q", src, back)
+			t.Fatalf("comments after Uninstall = %q, want %q", comments(t, back), comments(t, src))
 		}
 	})
 }
@@ -83,8 +83,8 @@ func jsonFiles(tb testing.TB) []File {
 	return out
 }
 
-// foreign is what a text means without ours, and without containers that hold
-// nothing. It is worked out another way than the editors do it.
+// foreign returns the meaning of a text without our entries and without empty containers. It
+// is computed in another way than by the editors.
 func foreign(t *testing.T, f File, src []byte) any {
 	t.Helper()
 	format, _ := f.format.(jsonFormat)
@@ -93,11 +93,11 @@ func foreign(t *testing.T, f File, src []byte) any {
 	}
 	plain, err := hujson.Standardize(bytes.Clone(src)) // which writes into its argument
 	if err != nil {
-		t.Fatalf("%v: %q", err, src)
+		t.Fatalf("standardize %q: %v", src, err)
 	}
 	var root map[string]any
 	if err := json.Unmarshal(plain, &root); err != nil {
-		t.Fatalf("%v: %q", err, src)
+		t.Fatalf("decode %q: %v", src, err)
 	}
 	if servers, ok := root[format.serversKey].(map[string]any); ok {
 		delete(servers, ServerName)
@@ -203,26 +203,26 @@ func FuzzTOML(f *testing.F) {
 			return
 		}
 		if again, err := file.Install(out, w); err != nil || !bytes.Equal(again, out) {
-			t.Fatalf("again:\n%s\nonce:\n%s\n%v", again, out, err)
+			t.Fatalf("second Install = %q, %v, want it unchanged: %q", again, err, out)
 		}
 		if found, err := file.Find(out); err != nil || found.Program() != w.Program && !found.Server.IsHTTP() {
-			t.Fatalf("%+v, %v in\n%s", found, err, out)
+			t.Fatalf("Find = %+v, %v, want the program %s in\n%s", found, err, w.Program, out)
 		}
 		if had.Any() {
 			if back, err := file.Uninstall(out, nil); err == nil && back != nil {
 				if found, err := file.Find(back); err != nil || found.Any() {
-					t.Fatalf("%+v, %v in\n%s", found, err, back)
+					t.Fatalf("Find after Uninstall = %+v, %v, want nothing in\n%s", found, err, back)
 				}
 			}
 			return
 		}
 		back, err := file.Uninstall(out, [][]byte{src})
 		if err != nil || !bytes.Equal(back, src) {
-			t.Fatalf("with a backup:\n%q\nwas:\n%q\n%v", back, src, err)
+			t.Fatalf("Uninstall with a backup = %q, %v, want %q", back, err, src)
 		}
 		back, err = file.Uninstall(out, nil)
 		if err != nil || !bytes.Equal(bytes.TrimSpace(back), bytes.TrimSpace(src)) {
-			t.Fatalf("without a backup:\n%q\nwas:\n%q\n%v", back, src, err)
+			t.Fatalf("Uninstall without a backup = %q, %v, want %q", back, err, src)
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 var update = flag.Bool("update", false, "overwrite the golden files")
@@ -25,10 +27,10 @@ func TestGolden(t *testing.T) {
 					}
 					b.WriteString("-- " + f.Path + " --\n" + string(out))
 					if !f.CreatedByInstall(out) {
-						t.Errorf("%s is not fresh", f.Path)
+						t.Errorf("CreatedByInstall(%s) = false, want true", f.Path)
 					}
 					if gone, err := f.Uninstall(out, nil); gone != nil || err != nil {
-						t.Errorf("left of %s: %s, %v", f.Path, gone, err)
+						t.Errorf("Uninstall of %s = %q, %v, want the file removed", f.Path, gone, err)
 					}
 				}
 			}
@@ -45,16 +47,16 @@ func TestGolden(t *testing.T) {
 				return
 			}
 			if !strings.Contains(head, "Source: ") {
-				t.Error("no source is named")
+				t.Errorf("head of %s = %q, want a source", name, head)
 			}
 			if "-- "+body != b.String() {
-				t.Errorf("%s differs from:\n%s", name, b.String())
+				t.Errorf("%s (-want +got):\n%s", name, cmp.Diff("-- "+body, b.String()))
 			}
 		})
 	}
 }
 
-// TestPlaces: the environment moves a client's own directory.
+// TestPlaces checks that the environment moves a client's own directory.
 func TestPlaces(t *testing.T) {
 	env := map[string]string{"CLAUDE_CONFIG_DIR": "/cc", "CODEX_HOME": "/cx", "GEMINI_CLI_HOME": "/g"}
 	p := Dirs{Project: "/p", Home: "/h", Config: "/c", Getenv: func(name string) string { return env[name] }}
@@ -71,7 +73,7 @@ func TestPlaces(t *testing.T) {
 			paths = append(paths, f.Path)
 		}
 		if got := strings.Join(paths, " "); got != want[c.Name] {
-			t.Errorf("%s: %s", c.Name, got)
+			t.Errorf("files of %s = %s, want %s", c.Name, got, want[c.Name])
 		}
 	}
 }

@@ -44,10 +44,10 @@ func TestPlugin(t *testing.T) {
 		}
 	}
 	if len(market.Plugins) != 1 || market.Plugins[0].Name != manifest.Name || market.Plugins[0].Source != "./" || manifest.Name != ServerName || market.Name != ServerName {
-		t.Errorf("%+v, %+v", manifest, market)
+		t.Errorf("plugin %+v, marketplace %+v, want one plugin, all named %s", manifest, market, ServerName)
 	}
 	enabled := []byte(`{"enabledPlugins": {"tocsin@tocsin": true, "other@x": true}}`)
 	if found, err := file(t, "claude-code", ".claude/settings.json").Find(enabled); err != nil || found.Plugin != "tocsin@tocsin" {
-		t.Errorf("%+v, %v", found, err)
+		t.Errorf("Find = %+v, %v, want the plugin tocsin@tocsin", found, err)
 	}
 }

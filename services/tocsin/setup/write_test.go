@@ -36,8 +36,8 @@ func read(t *testing.T, path string) (string, fs.FileMode) {
 	return string(data), info.Mode()
 }
 
-// TestWrite: a backup for each change under a name of its own, and the mode of
-// the file kept by both.
+// TestWrite checks that each change has its own backup, and that the file and the backup keep the
+// mode.
 func TestWrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.json")
 	write(t, path, "1", 0o640)
@@ -48,32 +48,32 @@ func TestWrite(t *testing.T) {
 		}
 		backup, err := Change{File: File{Path: path}, Before: before, After: []byte(to)}.Write()
 		if err != nil || backup != backupName(path, i+1) {
-			t.Fatalf("%s, %v", backup, err)
+			t.Fatalf("Write = %s, %v, want the backup %s", backup, err, backupName(path, i+1))
 		}
 		if kept, mode := read(t, backup); kept != string(before) || mode != 0o640 {
-			t.Errorf("%s, %v", kept, mode)
+			t.Errorf("backup = %q with mode %v, want %q with 0640", kept, mode, before)
 		}
 		if now, mode := read(t, path); now != to || mode != 0o640 {
-			t.Errorf("%s, %v", now, mode)
+			t.Errorf("file = %q with mode %v, want %q with 0640", now, mode, to)
 		}
 	}
 	if b := Backups(path); len(b) != 2 || string(b[0]) != "2" || string(b[1]) != "1" {
-		t.Errorf("%s", b)
+		t.Errorf("Backups = %q, want 2 and 1", b)
 	}
 	if err := os.Remove(backupName(path, 1)); err != nil {
 		t.Fatal(err)
 	}
 	if backup, err := (Change{File: File{Path: path}, Before: []byte("3"), After: []byte("4")}).Write(); backup != backupName(path, 3) {
-		t.Errorf("a gap was filled: %s, %v", backup, err)
+		t.Errorf("Write after a removed backup = %s, %v, want the backup %s", backup, err, backupName(path, 3))
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 3 {
-		t.Errorf("something is left behind: %v, %v", entries, err)
+		t.Errorf("files = %v, %v, want 3", entries, err)
 	}
 }
 
-// TestWriteNew: directories are made, a user's file is private, and there is
-// no backup of nothing; removed, the directory goes too.
+// TestWriteNew checks that directories are created, that a user's file is private, and that a new
+// file has no backup. Its removal removes the directory, too.
 func TestWriteNew(t *testing.T) {
 	for _, tt := range []struct {
 		private   bool
@@ -82,19 +82,19 @@ func TestWriteNew(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "dir", "a.json")
 		backup, err := Change{File: File{Path: path}, After: []byte("x"), Private: tt.private}.Write()
 		if err != nil || backup != "" {
-			t.Fatalf("%s, %v", backup, err)
+			t.Fatalf("Write = %q, %v, want no backup", backup, err)
 		}
 		if _, mode := read(t, path); mode != tt.mode {
-			t.Errorf("%v", mode)
+			t.Errorf("mode of the file = %v, want %v", mode, tt.mode)
 		}
 		if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != tt.dir {
-			t.Errorf("%v, %v", info.Mode(), err)
+			t.Errorf("mode of the directory = %v, %v, want %v", info.Mode(), err, tt.dir)
 		}
 		if backup, err = (Change{File: File{Path: path}, Before: []byte("x"), NoBackup: true}).Write(); err != nil || backup != "" {
-			t.Errorf("%s, %v", backup, err)
+			t.Errorf("Write of a removal = %q, %v, want no backup", backup, err)
 		}
 		if _, err := os.Stat(filepath.Dir(path)); err == nil && marks(t) {
-			t.Error("the directory stays")
+			t.Error("the directory exists after the removal, want it removed")
 		}
 	}
 }
@@ -106,9 +106,9 @@ func marks(t *testing.T) bool {
 	return err == nil
 }
 
-// TestRemoveLeavesWhatIsTheUsers: a directory that was there before, and links,
+// TestRemoveKeepsTheUsersFiles checks that a directory that existed before stays, and so do links
 // to the directory or to the file.
-func TestRemoveLeavesWhatIsTheUsers(t *testing.T) {
+func TestRemoveKeepsTheUsersFiles(t *testing.T) {
 	for _, name := range []string{"own", "link", "file"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -142,10 +142,10 @@ func TestRemoveLeavesWhatIsTheUsers(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := os.Stat(kept); err != nil {
-				t.Errorf("gone: %v", err)
+				t.Errorf("Stat(%s) = %v, want it kept", kept, err)
 			}
 			if now, err := Read(path); err != nil || name == "file" != (string(now) == "{}\n") {
-				t.Errorf("left: %q, %v", now, err)
+				t.Errorf("Read(%s) after the removal = %q, %v, want {} only behind a link to a file", path, now, err)
 			}
 		})
 	}
@@ -169,23 +169,23 @@ func TestWithin(t *testing.T) {
 	} {
 		err := CheckInside(project, filepath.Join(project, path))
 		if ok != (err == nil) || err != nil && !strings.Contains(err.Error(), "--scope user") {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("CheckInside(%s) = %v, want allowed = %t", path, err, ok)
 		}
 	}
 }
 
-// TestReadOnly: a file that its owner made read-only is not replaced.
+// TestReadOnly checks that a file that its owner made read-only is not replaced.
 func TestReadOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.json")
 	write(t, path, "1", 0o444)
 	_, err := Change{File: File{Path: path}, Before: []byte("1"), After: []byte("2")}.Write()
 	if now, _ := read(t, path); err == nil || !strings.Contains(err.Error(), "read-only") || now != "1" {
-		t.Errorf("%v, %s", err, now)
+		t.Errorf("Write = %v, file %q, want an error about read-only, and 1", err, now)
 	}
 }
 
-// TestWriteThroughLinks: a linked file is changed where it lies; a link to
-// nothing is refused.
+// TestWriteThroughLinks checks that the target of a link is changed, and that a link to nothing
+// is refused.
 func TestWriteThroughLinks(t *testing.T) {
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "dotfiles", "a.json"), filepath.Join(dir, "a.json")
@@ -195,53 +195,53 @@ func TestWriteThroughLinks(t *testing.T) {
 	}
 	backup, err := Change{File: File{Path: link}, Before: []byte("1"), After: []byte("2")}.Write()
 	if err != nil || backup != backupName(link, 1) {
-		t.Fatalf("%s, %v", backup, err)
+		t.Fatalf("Write = %s, %v, want the backup %s", backup, err, backupName(link, 1))
 	}
 	if now, _ := read(t, target); now != "2" {
-		t.Errorf("%s", now)
+		t.Errorf("target of the link = %q, want 2", now)
 	}
 	if info, err := os.Lstat(link); err != nil || info.Mode()&fs.ModeSymlink == 0 {
-		t.Errorf("the link is gone: %v, %v", info, err)
+		t.Errorf("Lstat of the link = %v, %v, want a symbolic link", info, err)
 	}
 	if err := os.Remove(target); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Read(link); err == nil || !strings.Contains(err.Error(), "a symbolic link to a missing file") {
-		t.Errorf("%v", err)
+		t.Errorf("Read of a link to nothing = %v, want an error about a missing file", err)
 	}
 }
 
-// TestWriteRefuses refuses a file that changed meanwhile, and what is not a file.
+// TestWriteRefuses checks that a file that changed meanwhile is refused, as is a directory.
 func TestWriteRefuses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.json")
 	write(t, path, "2", 0o600)
 	for _, before := range [][]byte{[]byte("1"), nil} {
 		if backup, err := (Change{File: File{Path: path}, Before: before, After: []byte("3")}).Write(); err == nil || backup != "" {
-			t.Errorf("%s, %v", backup, err)
+			t.Errorf("Write over a changed file = %s, %v, want an error without a backup", backup, err)
 		}
 	}
 	if now, _ := read(t, path); now != "2" {
-		t.Error(now)
+		t.Errorf("file = %q, want 2", now)
 	}
 	loop := filepath.Join(filepath.Dir(path), "loop")
 	if err := os.Symlink("loop", loop); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Read(loop); err == nil || !strings.Contains(err.Error(), "links lead in a circle") {
-		t.Errorf("%v", err)
+		t.Errorf("Read of a circular link = %v, want an error about the circle", err)
 	}
 	if _, err := Read(filepath.Dir(path)); err == nil || !strings.Contains(err.Error(), "is not a file") {
-		t.Errorf("%v", err)
+		t.Errorf("Read of a directory = %v, want is not a file", err)
 	}
 }
 
 func TestDiff(t *testing.T) {
 	c := Change{File: File{Path: "/p/a"}, Before: []byte("1\n2\n"), After: []byte("1\n3\n")}
 	if got, want := c.Diff(), "--- /p/a\n+++ /p/a\n@@ -1,2 +1,2 @@\n 1\n-2\n+3\n"; got != want {
-		t.Errorf("%s", got)
+		t.Errorf("Diff = %q, want %q", got, want)
 	}
 	c.After = nil
 	if got := c.Diff(); !strings.HasPrefix(got, "--- /p/a\n+++ /dev/null\n") {
-		t.Errorf("%s", got)
+		t.Errorf("Diff of a removal = %q, want one to /dev/null", got)
 	}
 }
