@@ -56,12 +56,12 @@ func Identify(service, version string, log *slog.Logger) Config {
 	return Config{Service: service, ID: nuid.Next(), Version: version, Started: time.Now(), Logger: log}
 }
 
-// Serve answers query.health on a session until ctx ends, and returns nil then. It puts the same
-// into the statistics of the service, for [CollectService]. state returns OK, Reason and the
-// part of the service; the rest is filled in here. It is called from other goroutines, one
+// Serve answers query.health on a session until ctx ends, and returns nil then. It adds the
+// same answer to the statistics of the service, for [CollectService]. state returns OK, Reason
+// and the part of the service; Serve sets the rest. It is called from other goroutines, one
 // call at a time, and should take well under a second, because requesters wait no longer. A
-// session is for one service: its role may answer a request once. The error wraps
-// [bus.ErrClosed] where the session was closed for good.
+// session serves one service, because its role may answer a request once. The error wraps
+// [bus.ErrClosed] if the session was closed for good.
 func Serve(ctx context.Context, c *bus.Session, cfg Config, state func() query.Health) error {
 	var mu sync.Mutex
 	serialized := func() query.Health { mu.Lock(); defer mu.Unlock(); return state() }
@@ -115,8 +115,8 @@ func (c Config) withIdentity(h query.Health) query.Health {
 }
 
 // Collect requests the health of all services, and returns the answers that came within wait: at
-// most 1,000, sorted by service, host and ID. The error wraps [bus.ErrUnreachable] where the bus
-// can't be reached. No answers are no error.
+// most 1,000, sorted by service, host and ID. The error wraps [bus.ErrUnreachable] if the bus
+// can't be reached. Without answers the list is empty.
 func Collect(ctx context.Context, c *bus.Session, wait time.Duration) ([]query.Health, error) {
 	if !c.Connected() {
 		return nil, errors.Join(bus.ErrUnreachable, c.Why())

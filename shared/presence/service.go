@@ -17,7 +17,7 @@ import (
 // ErrTimeout is returned when a service is running and no instance answers in time.
 var ErrTimeout = errors.New("no answer in time")
 
-// Request says which service to ask, and how long to wait for its instances.
+// Request selects the service to ask, and how long to wait for its instances.
 type Request struct {
 	// Service is its role, as in Config.
 	Service string
@@ -29,9 +29,9 @@ type Request struct {
 }
 
 // CollectService requests the health of the instances of one service alone, by its statistics in
-// micro. Where no instance runs it returns at once, with none; where some do and are too slow,
-// the error is [ErrTimeout]. An instance of a version without health in its statistics is left
-// out, and answered is true all the same. The error wraps [bus.ErrUnreachable] where the bus
+// micro. If no instance runs it returns none, at once; if instances run and are too slow, the
+// error is [ErrTimeout]. It leaves out an instance whose version has no health in its
+// statistics; answered is true all the same. The error wraps [bus.ErrUnreachable] if the bus
 // can't be reached.
 func CollectService(ctx context.Context, c *bus.Session, q Request) (all []query.Health, answered bool, err error) {
 	if !c.Connected() {

@@ -60,8 +60,8 @@ func unreadableError(key string, err error) error {
 		bus.BucketSilences, key, err)
 }
 
-// Read reads what is suppressed now, in one round trip. Nothing is, where the bucket is
-// missing or a record can't be read: an alert too many is better than one too few.
+// Read reads what is suppressed now, in one round trip. A missing bucket or a record that
+// can't be read suppresses nothing: an alert too many is better than one too few.
 func Read(ctx context.Context, s *bus.Session) (Set, error) {
 	var set Set
 	records, err := Records(ctx, s)

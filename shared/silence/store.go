@@ -62,7 +62,7 @@ func (m Matcher) Validate() error {
 }
 
 // Store creates and ends silences and acknowledgements on the bus, for all clients. Its
-// session is one as bus.RoleGateway, and stays the caller's.
+// session has [bus.RoleGateway] and belongs to the caller.
 type Store struct {
 	session *bus.Session
 	mask    *redact.Engine

@@ -37,20 +37,19 @@ func (c Channel) encode(n notifier.Notification) ([]byte, error) {
 	return nil, nil
 }
 
-// Capabilities is what a client announced that decides which channels it can take.
+// Capabilities are what a client announced that decides which channels reach it.
 type Capabilities struct {
 	// Unsolicited reports whether its protocol allows messages that the client did
 	// not request.
 	Unsolicited bool
-	// ClaudeChannel and Events report whether it takes those.
+	// ClaudeChannel and Events report whether it supports those channels.
 	ClaudeChannel, Events bool
 }
 
 // Allows reports whether a channel can reach the client at all.
 func (caps Capabilities) Allows(c Channel) bool { return c == ChannelEvents || caps.Unsolicited }
 
-// Default returns the channels that are used unless others are chosen: all that the
-// client takes.
+// Default returns the channels to use if none are chosen: all that the client supports.
 func (caps Capabilities) Default() []Channel {
 	var channels []Channel
 	for _, c := range Channels() {
@@ -64,7 +63,8 @@ func (caps Capabilities) Default() []Channel {
 // errOnlyEvents is returned if none of the chosen channels can be used.
 var errOnlyEvents = errors.New("via must be events: the protocol 2026-07-28 forbids unsolicited messages, which message and channel send")
 
-// Choose returns the channels to use. With none chosen these are the default ones.
+// Choose returns the chosen channels that can reach the client, or the default ones if none
+// are chosen.
 func (caps Capabilities) Choose(chosen []Channel) ([]Channel, error) {
 	if len(chosen) == 0 {
 		return caps.Default(), nil

@@ -26,11 +26,11 @@ import (
 // that came before, so that the first observe has them.
 const pastTimeout = 3 * time.Second
 
-// Config is what a client needs. Only Changed may be nil.
+// Config configures a client. Only Changed may be nil.
 type Config struct {
 	Bus *busclient.Client
-	// Life bounds all calls, because their own contexts end with stdin, while they can
-	// still be answered.
+	// Life bounds all calls. Their own contexts end with stdin, when they can still be
+	// answered.
 	Life *busclient.Lifetime
 	// Ephemeral clients never come back and have no other reader: no position is stored
 	// for them.
@@ -66,7 +66,7 @@ type Client struct {
 	// takeLock is full while a call compares the inbox with the stored position.
 	takeLock chan struct{}
 
-	// reader is where the loop of follow is in the stream.
+	// reader is how far follow has read the stream.
 	reader streamReader
 }
 
@@ -144,7 +144,7 @@ func (c *Client) loadPosition(ctx context.Context, session *bus.Session) (p bus.
 	return inbox.LoadPosition(ctx, session, c.Inbox())
 }
 
-// claimOn advances the client's stored position, and returns what it was before.
+// claimOn advances the client's stored position, and returns the position before.
 func (c *Client) claimOn(ctx context.Context, session *bus.Session, p bus.Position) (before bus.Position, err error) {
 	if c.ephemeral {
 		return bus.Position{}, nil

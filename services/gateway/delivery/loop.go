@@ -15,13 +15,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
-// maxLines is how many notifications may wait for a client that does not read. At 12 a
-// minute that is over a minute's worth; past it they are dropped and counted, and the
-// inbox has their alerts anyway.
+// maxLines is how many notifications may wait for a client that does not read: over a
+// minute's worth at 12 a minute. Beyond it they are dropped and counted; the inbox has their
+// alerts anyway.
 const maxLines = 16
 
-// State is what decides which alerts are delivered to the client. Only the loop touches
-// it: see [Client.Do].
+// State decides which alerts are delivered to the client. Only the loop uses it, see
+// [Client.Do].
 type State struct {
 	Inbox    *inbox.Inbox
 	Notifier *notifier.Notifier
@@ -29,11 +29,10 @@ type State struct {
 	// Received counts alerts, Dropped the notifications that the client did not read
 	// in time.
 	Received, Dropped uint64
-	// Channels carry the notifications. While the notifier is disabled they mean
-	// nothing.
+	// Channels carry the notifications while the notifier is enabled.
 	Channels []Channel
 
-	// position is that of the newest alert received.
+	// position is the position of the newest alert received.
 	position bus.Position
 	// lines are notifications that wait to be written.
 	lines []string
@@ -44,12 +43,12 @@ type State struct {
 type arrival struct {
 	alert    alert.Alert
 	position bus.Position
-	// positionOnly: there is no alert to deliver, only the position advances.
+	// positionOnly reports that there is no alert to deliver: only the position advances.
 	positionOnly bool
-	// isNew: the alert came after all of the past had been read.
+	// isNew reports whether the alert came after all alerts of the past were read.
 	isNew bool
-	// wasDelivered: the alert was delivered before; only its severity is recorded, for
-	// revisions of it.
+	// wasDelivered reports that the alert was delivered before. Only its severity is
+	// recorded, for revisions of it.
 	wasDelivered bool
 }
 
@@ -109,7 +108,7 @@ func (l *loop) run(ctx context.Context) error {
 	}
 }
 
-// receive decides what becomes of an alert.
+// receive suppresses an alert or adds it to inbox and notifier.
 func (l *loop) receive(a arrival, now time.Time) {
 	s := &l.state
 	if !a.position.Created.Equal(s.position.Created) {
@@ -143,7 +142,7 @@ func (l *loop) receive(a arrival, now time.Time) {
 	}
 }
 
-// Enable starts notifications afresh, through these channels.
+// Enable starts notifications through these channels, without what was pending.
 func (s *State) Enable(cfg notifier.Config, channels []Channel) {
 	cfg.Enabled = true
 	s.Notifier.Enable(cfg)
@@ -156,16 +155,16 @@ func (s *State) Disable() int {
 	return s.Notifier.Disable()
 }
 
-// ResetSettings forgets the client's settings and unwritten notifications: it has initialized
-// again. The inbox stays.
+// ResetSettings forgets the client's settings and unwritten notifications when it
+// initializes again. The inbox stays.
 func (s *State) ResetSettings() {
 	s.Notifier.Reset()
 	s.Channels, s.lines = []Channel{ChannelMessage}, nil
 }
 
-// Apply applies records to the silences, and takes out of inbox and notifier what
-// they suppress: what was acknowledged, and what was raised after it was silenced but
-// came before the news of that.
+// Apply applies records to the silences, and removes the alerts that they suppress from
+// inbox and notifier: those that were acknowledged, and those that were raised after the
+// silence but arrived before its record.
 func (s *State) Apply(now time.Time, records ...silence.Record) {
 	for _, d := range records {
 		s.Silences.Apply(d)
@@ -188,8 +187,7 @@ func (s *State) pending(rank int) bool {
 	return slices.ContainsFunc(s.Inbox.Pending(), func(a alert.Alert) bool { return urgency(a) >= rank })
 }
 
-// urgency is the rank of a pending alert. One that is resolved already is for
-// information, however severe it was.
+// urgency returns the severity rank of a pending alert. A resolved one counts as info.
 func urgency(a alert.Alert) int {
 	if a.IsResolution() {
 		return alert.Info.Rank()

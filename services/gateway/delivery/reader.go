@@ -20,10 +20,9 @@ const (
 	recallCount = 64
 )
 
-// streamReader is where the client is in the stream of alerts. It outlives a connection.
+// streamReader is how far the client has read the stream of alerts. It outlives a session.
 type streamReader struct {
-	// position is that of the newest alert handed on; hasPosition reports whether there is
-	// such a position.
+	// position is the position of the newest alert passed on, if hasPosition.
 	position    bus.Position
 	hasPosition bool
 	caughtUp    bool
@@ -46,7 +45,7 @@ func (c *Client) follow(ctx context.Context, session *bus.Session, loaded chan<-
 	case <-c.identified:
 	}
 	r := &c.reader
-	if r.hasPosition { // else findStart does
+	if r.hasPosition { // otherwise findStart loads them
 		c.watch.Load(ctx, session)
 	}
 	var since time.Time
@@ -69,7 +68,8 @@ func (c *Client) follow(ctx context.Context, session *bus.Session, loaded chan<-
 	})
 }
 
-// findStart finds the position to start from. A time means the first alert after it.
+// findStart finds the position to start from. If it returns a time, that is the first alert
+// after the time.
 func (c *Client) findStart(ctx context.Context, session *bus.Session) (since time.Time, err error) {
 	state, err := session.State(ctx, bus.StreamAlerts)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *Client) findStart(ctx context.Context, session *bus.Session) (since tim
 	r := &c.reader
 	end := state.End()
 	switch {
-	case found: // where the stream was recreated, all of it is news
+	case found: // in a recreated stream, every alert is news
 		r.position = stored.InStream(state.Created)
 	default:
 		since = time.Now().Add(-inbox.FirstLookback)
@@ -105,7 +105,7 @@ func (c *Client) findStart(ctx context.Context, session *bus.Session) (since tim
 	return since, nil
 }
 
-// recall hands over the alerts that the client was delivered last, before this process
+// recall passes on the alerts that were delivered to the client last, before this process
 // started. Without them, revisions of them would be ignored.
 func (c *Client) recall(ctx context.Context, session *bus.Session) {
 	position := c.reader.position
@@ -136,8 +136,8 @@ func (c *Client) markCaughtUp() {
 func (c *Client) receive(ctx context.Context, session *bus.Session, m bus.Message) {
 	r := &c.reader
 	if !r.hasPosition {
-		// The first alert of a new client: what comes from here on is kept for it, also
-		// when it ends before it asks.
+		// The first alert of a new client. From here on alerts are kept for it, even if it
+		// ends before it calls observe.
 		r.hasPosition = true
 		saving, cancel := context.WithTimeout(ctx, inbox.ClaimTimeout)
 		if _, err := c.claimOn(saving, session, r.position.At(m.Seq-1)); err != nil && ctx.Err() == nil {

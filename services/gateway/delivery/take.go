@@ -17,13 +17,13 @@ import (
 const MaxBlock = 24 << 10
 
 // Take removes the pending alerts from the inbox and returns them as an alerts block, or
-// "" where there are none. It claims them first, by advancing the stored position: a
-// client that ends between the two has missed an alert, which stays in history; one that
-// continues never gets an alert twice, also when several readers serve it. What does not
-// fit in the block stays in the inbox, and so does what comes while it claims: another
-// reader may be claiming that.
+// "" if there are none. It claims them first, by advancing the stored position, so that a
+// client with several readers never gets an alert twice. A client that ends between the two
+// steps has missed the alerts, which stay in history. Alerts that do not fit in the block
+// stay in the inbox, as do those that arrive during the claim: another reader may be
+// claiming them.
 //
-// A call that ends meanwhile gets nothing, and what it claimed stays in the inbox.
+// A call that ends in the meantime returns nothing, and what it claimed stays in the inbox.
 func (c *Client) Take(call context.Context) (block string, err error) {
 	// Two calls at once would each treat what the other has claimed as delivered.
 	if err := c.lockTaking(call); err != nil {
@@ -43,7 +43,7 @@ func (c *Client) Take(call context.Context) (block string, err error) {
 	var encoding error
 	err = c.Do(func(s *State, _ time.Time) {
 		switch {
-		case !s.position.Created.Equal(newest.Created): // the stream was recreated: what was claimed has no position any more
+		case !s.position.Created.Equal(newest.Created): // the stream was recreated, so the claimed alerts have no position
 			newest.Seq = 0
 		case before.Created.Equal(newest.Created):
 			s.Inbox.DiscardDelivered(before.Seq)
@@ -92,8 +92,8 @@ func (c *Client) lockTaking(call context.Context) error {
 func (c *Client) unlockTaking() { <-c.takeLock }
 
 // DiscardDelivered drops the alerts that another reader of the client, a hook or tocsin
-// wait, delivered meanwhile, and returns how many alerts are still pending. When the bus
-// can't be asked, all of them are.
+// wait, has delivered, and returns how many are still pending. Without an answer of the bus
+// it drops none.
 func (c *Client) DiscardDelivered(call context.Context) (pending int) {
 	if c.lockTaking(call) != nil {
 		return 0

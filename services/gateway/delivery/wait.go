@@ -20,7 +20,7 @@ const (
 )
 
 // ErrNoAlert is returned when the time was up, or the context had ended, before an alert
-// was pending. Nothing was delivered, and all of it stays pending.
+// was pending. Nothing was delivered, and less severe alerts stay pending.
 var ErrNoAlert = errors.New("no alert came")
 
 // forever is longer than any process lives.
@@ -57,9 +57,9 @@ func (c *Client) Wait(call context.Context, rank int, limit time.Duration) (Outc
 	return outcome, c.Do(func(*State, time.Time) { delete(c.loop.waiters, pending) })
 }
 
-// WaitAndTake waits until an alert of that rank is pending, and takes all that are.
-// Another reader of the same client may be faster; then it waits for the next. Its error
-// is [ErrNoAlert] when ctx ends before.
+// WaitAndTake waits until an alert of that rank is pending, and takes all pending alerts. If
+// another reader of the client takes them first, it waits for the next. The error is
+// [ErrNoAlert] if ctx ends before.
 func (c *Client) WaitAndTake(ctx context.Context, rank int) (block string, err error) {
 	select {
 	case <-c.caughtUp: // all of the past is delivered at once
@@ -74,8 +74,8 @@ func (c *Client) WaitAndTake(ctx context.Context, rank int) (block string, err e
 		if outcome != AlertPending || ctx.Err() != nil {
 			return "", ErrNoAlert
 		}
-		// The pending alerts are claimed now, and no other reader would deliver them: the
-		// time may be exceeded by a second or two (inbox.ClaimTimeout).
+		// Once claimed, no other reader delivers the alerts, so the claim may exceed the time
+		// by a second or two (inbox.ClaimTimeout).
 		if block, err := c.Take(context.WithoutCancel(ctx)); block != "" || err != nil {
 			return block, err
 		}

@@ -17,9 +17,9 @@ import (
 
 // WaitConfig selects the alerts to wait for, and the client that waits.
 type WaitConfig struct {
-	// Bus is how to connect; Name and Role are filled in here.
+	// Bus is how to connect. This package sets Name and Role.
 	Bus bus.Config
-	// Inbox is whose inbox this is; see [inbox.Key].
+	// Inbox is the key of the client's inbox, see [inbox.Key].
 	Inbox string
 	// Severity is the least that ends the wait; empty means any.
 	Severity alert.Severity
@@ -30,10 +30,10 @@ type WaitConfig struct {
 	Logger     *slog.Logger
 }
 
-// WaitForAlert returns the pending alerts of a client once one of them is severe enough:
-// the block that observe would add, with the less severe alerts in it. What it returns is
-// delivered: no gateway or hook of the client delivers it again. It waits for a bus that is
-// unreachable. Its error may be [ErrNoAlert].
+// WaitForAlert returns the pending alerts of a client, including less severe ones, once one
+// of them is severe enough: the block that observe would add. They count as delivered: no
+// gateway or hook of the client delivers them again. It waits for a bus that is unreachable.
+// The error may be [ErrNoAlert].
 func WaitForAlert(ctx context.Context, cfg WaitConfig) (block string, err error) {
 	if cfg.Timeout > 0 {
 		var stop context.CancelFunc

@@ -6,17 +6,17 @@ import (
 	"fmt"
 )
 
-// entryPosition is where an entry stands in its list. A list is ordered by sequence,
-// newest first, or by name.
+// entryPosition is the position of an entry in its list, which is ordered by sequence, newest
+// first, or by name.
 type entryPosition struct {
 	// Seq is a sequence in a stream, and Index the event within that message.
 	Seq   uint64 `json:"s,omitempty"`
 	Index int    `json:"i,omitempty"`
-	// Name is that of an app, or the sort key of a noise rule.
+	// Name is the name of an app, or the sort key of a noise rule.
 	Name string `json:"n,omitempty"`
 }
 
-// Cursor is the paging token of observe: where a list is continued.
+// Cursor is the paging token of observe: the position at which a list continues.
 type Cursor struct {
 	What What `json:"w"`
 	// Since is how far back the first page went, so that no entry leaves the list
@@ -27,10 +27,10 @@ type Cursor struct {
 	entryPosition
 }
 
-// String returns the cursor as it stands in an answer.
+// String returns the cursor in the form that answers have.
 func (c Cursor) String() string {
 	data, err := json.Marshal(c)
-	if err != nil { // it holds numbers and text alone
+	if err != nil { // can't happen: it has only numbers and text
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(data)

@@ -1,8 +1,8 @@
 // Package history reads what the bus and the detector keep: stored alerts, events, CI
 // results, Kubernetes messages, noise rules and the status of all parts.
 //
-// It decides which entries an answer of observe has and how they fit in its bytes. It
-// knows nothing of inboxes: to read takes no alert out of one.
+// It decides which entries an answer of observe has and how they fit in its bytes. It knows
+// nothing of inboxes: reading takes no alert out of one.
 package history
 
 import (
@@ -49,12 +49,12 @@ func New(cfg Config) *Reader {
 	return &Reader{bus: cfg.Bus, namespaces: cfg.Namespaces, mask: cfg.Mask, log: cfg.Logger}
 }
 
-// Shows reports whether this gateway may show an alert. One that it may not show is
-// treated as if it did not exist.
+// Shows reports whether this gateway may show an alert. Others are treated as if they did not
+// exist.
 func (r *Reader) Shows(a alert.Alert) bool { return r.namespaces.ShowsAlert(a) }
 
-// Block reads a list and returns it as the first block of an answer. Where the list
-// can't be read, the block has the reason.
+// Block reads a list and returns it as the first block of an answer. If the list can't be
+// read, the block has the reason.
 func (r *Reader) Block(ctx context.Context, q Query) (string, error) {
 	p, err := r.read(ctx, q)
 	if err != nil {
@@ -110,8 +110,8 @@ func (r *Reader) alerts(ctx context.Context, q Query) (p page, err error) {
 	return p, err
 }
 
-// incompleteNotes returns notes for a list that was not read to its end. Where nothing was
-// read it returns err: what was read is the newest, and worth an answer.
+// incompleteNotes returns notes for a list that was not read to its end. If nothing was read
+// it returns err; otherwise the newest entries were read, which are worth an answer.
 func incompleteNotes(err error, read int) (notes []string, none error) {
 	switch {
 	case err == nil:
@@ -125,8 +125,8 @@ func incompleteNotes(err error, read int) (notes []string, none error) {
 	}
 }
 
-// explain returns the error of the bus where that is why something failed, and otherwise
-// wraps err with what was being done.
+// explain returns [busclient.ErrUnreachable] or [busclient.ErrNoAnswer] if that is why
+// something failed. Otherwise it wraps err with what was being done.
 func (r *Reader) explain(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil

@@ -23,8 +23,8 @@ import (
 // maxClusters is how many watched clusters are read; others are left out.
 const maxClusters = 100
 
-// clusters reads which clusters are watched, by name. Their texts are as they were
-// stored.
+// clusters reads the records of the watched clusters, sorted by name. Their texts are not
+// sanitized.
 func (r *Reader) clusters(ctx context.Context) ([]kube.Leader, error) {
 	session, err := r.bus.Session()
 	if err != nil {
@@ -60,8 +60,8 @@ type ClusterStatus struct {
 	Since    time.Time `json:"since,omitzero"`
 }
 
-// clusterStates reads the states of all watches. It returns nothing where they can't be
-// read, because some buses have none.
+// clusterStates reads the states of all watches. It returns none if they can't be read,
+// because a bus of an older version has none.
 func (r *Reader) clusterStates(ctx context.Context) []ClusterStatus {
 	watched, err := r.clusters(ctx)
 	if err != nil {
@@ -78,13 +78,13 @@ func (r *Reader) clusterStates(ctx context.Context) []ClusterStatus {
 	return all
 }
 
-// name masks a short text from outside and makes it visible.
+// name masks and sanitizes a name or another short text from outside.
 func (r *Reader) name(text string) string {
 	return sanitize.Cut(sanitize.Visible(r.mask.String(text)), kube.MaxName)
 }
 
-// kubernetes reads Kubernetes messages, newest first. Where some are missing, the page
-// has a note.
+// kubernetes reads Kubernetes messages, newest first. If some are missing, the page has a
+// note.
 func (r *Reader) kubernetes(ctx context.Context, q Query) (p page, err error) {
 	const doing = "read the Kubernetes messages"
 	watched, err := r.clusters(ctx)

@@ -33,7 +33,7 @@ func (r *Reader) Newest(ctx context.Context) ([]alert.Alert, error) {
 	newestFirst := bus.Range{Stream: bus.StreamAlerts, First: state.First, Last: state.Last, Backwards: true, Batch: NewestAlerts}
 	err = r.bus.Range(ctx, newestFirst, func(m bus.Message) bool {
 		var a alert.Alert
-		if json.Unmarshal(m.Data, &a) == nil && r.Shows(a) { // what is no alert was logged when the inbox received it
+		if json.Unmarshal(m.Data, &a) == nil && r.Shows(a) { // the inbox has logged a message that is no alert
 			newest = append(newest, display.Alert(a, r.mask))
 		}
 		return len(newest) < NewestAlerts

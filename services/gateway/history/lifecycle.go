@@ -15,21 +15,20 @@ import (
 // ErrNoSuchAlert is returned when history has no alert of an id.
 var ErrNoSuchAlert = errors.New("no such alert")
 
-// Lifecycle is one alert and what became of it: it may have been revised, repeated and
-// resolved.
+// Lifecycle is one alert with its later history: revisions, repetitions and its resolution.
 type Lifecycle struct {
 	// Alert is the alert as it was published, or its newest revision.
 	Alert alert.Alert `json:"alert"`
-	// Revisions counts its revisions, Repetitions the findings beside its own.
+	// Revisions counts its revisions, Repetitions the findings after its own.
 	Revisions   int `json:"revisions"`
 	Repetitions int `json:"repetitions"`
-	// LastSeen is when it was found, revised or repeated last, formatted as in alerts.
+	// LastSeen is when it was last raised, revised or repeated, formatted as in alerts.
 	LastSeen string `json:"last_seen"`
 	// ResolvedBy is the id of the alert that resolved it, unless it was repeated
 	// after that.
 	ResolvedBy string `json:"resolved_by,omitempty"`
 
-	// id is the alert's own, originalID the one that its revisions name.
+	// id is the alert's own id, originalID the id that its revisions name.
 	id, originalID string
 	key            alert.MergeKey
 }
@@ -42,8 +41,7 @@ func NewLifecycle(a alert.Alert) Lifecycle {
 	}
 }
 
-// Add takes in an alert that came later, and reports whether it belongs to this
-// lifecycle.
+// Add adds an alert that came later, and reports whether it belongs to this lifecycle.
 func (l *Lifecycle) Add(a alert.Alert) bool {
 	resolved := l.key
 	resolved.Resolution = true
@@ -77,8 +75,8 @@ func (l *Lifecycle) ReplaceAlert(shown alert.Alert) {
 	l.key.Resolution = isResolution
 }
 
-// Lifecycle reads an alert by its id, and what became of it. It searches from the newest
-// alert back, because recent alerts are asked for most. Its error may be [ErrNoSuchAlert].
+// Lifecycle reads an alert by its id, with its later history. It searches from the newest
+// alert back, because most requests are for recent ones. Its error may be [ErrNoSuchAlert].
 func (r *Reader) Lifecycle(ctx context.Context, id string) (Lifecycle, error) {
 	l, err := r.lifecycle(ctx, id)
 	if err != nil && !errors.Is(err, ErrNoSuchAlert) {

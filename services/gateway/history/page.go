@@ -14,22 +14,22 @@ const (
 	// MaxBlock bounds the first block of an answer, in bytes: a model's context has
 	// no room for more, and clients reject it.
 	MaxBlock = 40 << 10
-	// maxNote bounds our own text about what is missing.
+	// maxNote bounds the note about what is missing, in characters.
 	maxNote = 2000
-	// maxLeftOut is how many entries that a page leaves out are counted.
+	// maxLeftOut bounds the count of entries that a page leaves out.
 	maxLeftOut = 1000
 )
 
-// page is a list as far as it was asked for, and what it lacks.
+// page is the part of a list that a query selects, and what it lacks.
 type page struct {
 	entries []entry
 	// older counts further entries that match, at most maxLeftOut.
 	older int
-	// newest is the newest sequence that was read, where the next page needs it.
+	// newest is the newest sequence that was read, if the next page needs it.
 	newest uint64
 	// incomplete is a note about what could not be read.
 	incomplete string
-	// hidden is how many events the noise rules have hidden.
+	// hidden is how many events the noise rules have hidden, in a list of noise rules.
 	hidden uint64
 }
 
@@ -45,11 +45,11 @@ type truncated struct {
 	Before  string `json:"before,omitempty"`
 }
 
-// longestTruncated is as long as any that an answer can have.
+// longestTruncated returns the longest one that an answer can have.
 func longestTruncated() *truncated { return &truncated{maxLeftOut, strings.Repeat("x", MaxText)} }
 
-// truncation describes what follows the first n entries of a page, or is nil where
-// nothing does.
+// truncation describes what follows the first n entries of a page. It returns nil if nothing
+// does.
 func (q Query) truncation(p page, n int) *truncated {
 	leftOut := min(len(p.entries)-n+p.older, maxLeftOut)
 	if leftOut <= 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// A What names a list that observe can read, or the status.
+// What names a list that observe can read, or the status.
 type What string
 
 // The values of observe's argument what.
@@ -46,18 +46,18 @@ type Query struct {
 	What What
 	// App is an app's name, or empty for all; URL is a substring of the URL.
 	App, URL string
-	// MinRank is the least severity, by its rank.
+	// MinRank is the rank of the least severity.
 	MinRank int
-	// From is the time of the oldest entry that is wanted.
+	// From is the time of the oldest entry.
 	From time.Time
 	// Limit is the largest number of entries.
 	Limit int
-	// Before is where the list is continued; the zero value is its beginning.
+	// Before is where the list continues; the zero value is its beginning.
 	Before Cursor
 }
 
-// Since returns the query with entries of that much time before now. A later page goes
-// back as far as the first.
+// Since returns the query for the entries of a period before now. A later page goes back as
+// far as the first one.
 func (q Query) Since(period time.Duration, now time.Time) Query {
 	q.From = now.Add(-period)
 	if q.Before != (Cursor{}) {
@@ -66,13 +66,13 @@ func (q Query) Since(period time.Duration, now time.Time) Query {
 	return q
 }
 
-// matches reports whether an alert was asked for.
+// matches reports whether the query selects an alert.
 func (q Query) matches(a alert.Alert) bool {
 	return (q.App == "" || a.App == q.App) && strings.Contains(a.URL, q.URL) && a.Severity.Rank() >= q.MinRank
 }
 
-// matchesResult reports whether a CI result was asked for. Its app is the default one,
-// as that of its alert is.
+// matchesResult reports whether the query selects a CI result. Its app is the default one,
+// as for its alert.
 func (q Query) matchesResult(r ci.Result) bool {
 	rank := alert.Error.Rank()
 	if r.Status == ci.StatusSuccess {

@@ -26,7 +26,8 @@ type BusHealth struct {
 	Connected bool `json:"connected"`
 }
 
-// statusReply is the status: an app that is fine differs from one that sends nothing.
+// statusReply is the answer for the status. It distinguishes an app that is fine from one
+// that sends nothing.
 type statusReply struct {
 	What What `json:"what"`
 	// Error is why a part is missing.
@@ -38,17 +39,16 @@ type statusReply struct {
 	// Ingest is null where ingest's health is unknown.
 	Ingest   *IngestHealth         `json:"intake"`
 	Detector *query.DetectorStatus `json:"detector"`
-	// Kubernetes has the clusters that are watched, where any is.
+	// Kubernetes has the watched clusters.
 	Kubernetes []ClusterStatus `json:"kubernetes,omitempty"`
-	// RefusedOrigins are pages of other sites that ingest refused within the last
-	// hour, where there are any.
+	// RefusedOrigins are pages of other sites that ingest refused within the last hour.
 	RefusedOrigins *RefusedOrigins `json:"refused_origins,omitempty"`
 	Client         string          `json:"client"`
 	// Truncated counts the apps that are left out.
 	Truncated *truncated `json:"truncated,omitempty"`
 }
 
-// appStatus is what the detector knows of an app, and how many alerts of it are pending.
+// appStatus is the detector's status of an app, and how many of its alerts are pending.
 type appStatus struct {
 	query.AppStatus
 	AlertsPending int `json:"alerts_pending"`
@@ -91,8 +91,8 @@ func (r *Reader) Status(ctx context.Context, q Query, client func() (Client, err
 	return q.statusBlock(s)
 }
 
-// Prefixes of app names that order a status: apps with history come first, so that
-// new ones crowd none of them out.
+// Prefixes of app names that order a status: apps with history come first, so that new ones
+// never displace them.
 const (
 	orderKnown = "0 "
 	orderNew   = "1 "
@@ -119,7 +119,7 @@ func (q Query) statusBlock(s statusReply) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// All but the apps may take half of the block.
+	// Everything but the apps may take half of the block.
 	const most = MaxBlock / 2
 	room := MaxBlock - min(len(around[0]), most)
 	list, cut, err := q.list(p, room)

@@ -31,8 +31,8 @@ const (
 	stateTimeout = 5 * time.Second
 )
 
-// subscription is one subscription to a cluster. The goroutine that follows the stream
-// also writes: where the client does not read it waits, and the stream keeps the rest.
+// subscription is one subscription to a cluster. The goroutine that follows the stream also
+// writes: while the client does not read, it waits and the stream keeps the rest.
 type subscription struct {
 	id     string
 	filter Filter
@@ -40,11 +40,11 @@ type subscription struct {
 	// ctx ends with the subscription, or with the gateway.
 	ctx  context.Context
 	stop context.CancelFunc
-	// writeLock is a lock with one slot, taken while a line is being written and for good once
-	// the subscription has ended.
+	// writeLock has one slot, taken while a line is being written, and for good once the
+	// subscription has ended.
 	writeLock chan struct{}
-	// delivered counts messages, withheld those that the client's level or protocol
-	// excludes, dropped at most what the bus deleted before it was read.
+	// delivered counts messages, and withheld those that the client's level or protocol
+	// excludes. dropped is an upper bound on those that the bus deleted unread.
 	delivered, withheld, dropped atomic.Uint64
 	// hasPending reports whether messages wait to be written. readUntil is the time up to
 	// which all messages are read, in nanoseconds since 1970.
@@ -68,7 +68,7 @@ func newSubscription(ctx context.Context, f Filter, now time.Time, release func(
 
 // health describes whether a subscription can get messages.
 type health struct {
-	// degraded is set while kubewatch reports that its watch is, unwatched while no kubewatch
+	// degraded is set while kubewatch reports a degraded watch, unwatched while no kubewatch
 	// watches the cluster. reason explains either.
 	degraded, unwatched bool
 	reason              string
@@ -83,7 +83,7 @@ func (h *health) setWatch(w kube.Watch) {
 	}
 }
 
-// degradedReason returns why nothing is delivered: the error of the watch.
+// degradedReason returns the error of a degraded watch.
 func degradedReason(w kube.Watch) string {
 	if w.Error == "" {
 		return "the cluster can't be watched for now"
@@ -91,8 +91,8 @@ func degradedReason(w kube.Watch) string {
 	return w.Error
 }
 
-// changeHealth applies f to the health. changed reports whether the subscription was
-// interrupted or restored by that.
+// changeHealth applies f to the health. changed reports whether that interrupted or restored
+// the subscription.
 func (s *subscription) changeHealth(f func(*health)) (now health, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,9 +110,9 @@ func (s *subscription) currentHealth() health {
 	return s.health
 }
 
-// end ends a subscription: once it has returned, nothing of it is written any more. It
-// waits for a line that is being written, and interrupts that from interruptAfter on;
-// ctx may end before.
+// end ends a subscription: none of its lines is written after end has returned. It waits for
+// a line that is being written, and interrupts that write after interruptAfter. It returns
+// early if ctx ends.
 func (s *subscription) end(ctx context.Context, w Writer) error {
 	s.stop()
 	tick := time.NewTicker(interruptAfter)
@@ -121,7 +121,7 @@ func (s *subscription) end(ctx context.Context, w Writer) error {
 		select {
 		case s.writeLock <- struct{}{}: // never released
 			return nil
-		case <-tick.C: // more than once: a write that just starts has a deadline of its own
+		case <-tick.C: // repeatedly: a write that starts later sets a new deadline
 			w.Interrupt()
 		case <-ctx.Done():
 			return busclient.ErrShutdown
@@ -129,8 +129,8 @@ func (s *subscription) end(ctx context.Context, w Writer) error {
 	}
 }
 
-// write waits until the client listens, and writes a line unless the subscription has
-// ended before. It reports whether the line is written.
+// write waits until the client listens, and writes a line unless the subscription ends
+// before. It reports whether it wrote the line.
 func (s *subscription) write(w Writer, line []byte) bool {
 	for {
 		lost, ok := w.Await(s.ctx)
@@ -169,8 +169,8 @@ func (s *Subscriptions) deliver(sub *subscription, n Notification) (written bool
 	return sub.write(s.cfg.Writer, append(line, '\n'))
 }
 
-// serve follows the stream after a position, once the client has the answer with the
-// subscription's id, until the subscription ends.
+// serve follows the stream after a position until the subscription ends. It begins once
+// answered is closed: the client then has the subscription's id.
 func (s *Subscriptions) serve(sub *subscription, after bus.Position, answered <-chan struct{}) {
 	select {
 	case <-answered:
@@ -227,9 +227,9 @@ func (s *Subscriptions) shortText(text string) string {
 // setHealth applies f to the health, and notifies the client if the subscription was
 // interrupted or restored.
 func (s *Subscriptions) setHealth(sub *subscription, f func(*health)) {
-	now, turned := sub.changeHealth(f)
+	now, changed := sub.changeHealth(f)
 	switch {
-	case !turned:
+	case !changed:
 	case now.interrupted():
 		s.deliver(sub, sub.filter.DegradedNotification(sub.id, now.reason))
 	default:
@@ -260,9 +260,9 @@ func (s *Subscriptions) reportDropped(sub *subscription, next uint64) {
 	s.deliver(sub, sub.filter.DroppedNotification(sub.id, most, sub.currentHealth().interrupted()))
 }
 
-// watch notifies the client when no kubewatch watches its cluster any more, and when one
-// does again. It takes two checks to conclude the former: the gateway may just have
-// reconnected to the bus, and not have received the kubewatch's record yet.
+// watch notifies the client when no kubewatch watches its cluster any more, and when one does
+// again. The former takes two checks: a gateway that has just reconnected to the bus may not
+// have received the kubewatch's record yet.
 //
 // The stream may lack a message about the watch: one that was deleted unread, or published
 // just as the subscription started. watch then takes the state from the kubewatch's record,

@@ -30,15 +30,15 @@ var (
 
 // Writer writes notifications to a client.
 type Writer interface {
-	// Offer writes a line now, or fails, also where the client does not listen now.
+	// Offer writes a line at once, or fails if the client does not listen.
 	Offer(line []byte) error
 	// Interrupt aborts a write that is under way, if possible. Its line must be written
 	// again.
 	Interrupt()
 	// Gone reports whether the client has disconnected for good.
 	Gone() bool
-	// Await waits until the client listens, and reports whether it does: ctx may end
-	// before. lost is closed when it no longer listens.
+	// Await waits until the client listens. ok is false if ctx ends before. lost is closed
+	// when the client no longer listens.
 	Await(ctx context.Context) (lost <-chan struct{}, ok bool)
 }
 
@@ -74,7 +74,7 @@ type Subscriptions struct {
 	closed   bool
 }
 
-// NewSubscriptions returns no subscriptions yet.
+// NewSubscriptions returns an empty set of subscriptions.
 func NewSubscriptions(cfg SubscriptionsConfig) *Subscriptions {
 	return &Subscriptions{cfg: cfg, bus: cfg.Bus, log: cfg.Logger, byID: map[string]*subscription{}}
 }
@@ -99,9 +99,9 @@ func (s *subscription) info() SubscriptionInfo {
 	return SubscriptionInfo{s.id, sanitize.Visible(s.filter.Cluster()), s.filter.Mode(), s.filter.Filters()}
 }
 
-// Subscribe starts a subscription with the messages from now on. Notifications wait
-// until answered is closed, so that they come after the answer. degraded is the reason why none
-// come for now, or "".
+// Subscribe starts a subscription to the messages from now on. Notifications wait until
+// answered is closed, so that they come after the answer. degraded is the reason why none come
+// for now, or "".
 func (s *Subscriptions) Subscribe(ctx context.Context, cluster string, mode Mode, filters Filters, answered <-chan struct{}) (made SubscriptionInfo, degraded string, err error) {
 	after, err := s.streamEnd(ctx)
 	if err != nil {
@@ -152,8 +152,8 @@ func (s *Subscriptions) streamEnd(ctx context.Context) (bus.Position, error) {
 // reasonUnwatched is why a cluster that was watched before sends nothing.
 const reasonUnwatched = "no kubewatch watches this cluster any more"
 
-// resolveCluster finds the cluster that is meant, by name, or the only one if the name is
-// empty. degraded is the reason why it sends nothing for now. The caller holds mu.
+// resolveCluster finds a cluster by name, or the only watched one if the name is empty.
+// degraded is the reason why it sends nothing for now, or "". The caller holds mu.
 func (s *Subscriptions) resolveCluster(name string, now time.Time) (found, degraded string, err error) {
 	live := s.watchers.Live(now, bus.KubewatchTTL)
 	switch {
@@ -205,7 +205,7 @@ type SubscriptionStatus struct {
 	Delivered uint64 `json:"delivered"`
 	// Withheld messages are below the client's level, or forbidden by its protocol.
 	Withheld uint64 `json:"withheld,omitempty"`
-	// Dropped is at most how many messages the bus deleted before they were read.
+	// Dropped is an upper bound on the messages that the bus deleted unread.
 	Dropped  uint64 `json:"dropped"`
 	Degraded bool   `json:"degraded"`
 	Error    string `json:"error,omitempty"`
@@ -242,14 +242,14 @@ func (s *Subscriptions) liveClusters() []string {
 
 // Health describes the Kubernetes subscriptions of a client for health reports.
 type Health struct {
-	// Clusters are watched now. Subscriptions are this client's.
+	// Clusters are those watched now. Subscriptions counts this client's.
 	Clusters      []string `json:"clusters"`
 	Subscriptions int      `json:"subscriptions"`
-	// Degraded counts the subscriptions that can get nothing for now.
+	// Degraded counts the subscriptions that receive nothing for now.
 	Degraded int `json:"degraded"`
 }
 
-// Health returns nil where no kubewatch was ever seen.
+// Health describes the subscriptions. It returns nil if no kubewatch was ever seen.
 func (s *Subscriptions) Health() *Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,8 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// healthTimeout bounds how long a health query waits for what other readers of the
-// client delivered.
+// healthTimeout bounds reading which alerts other readers of the client have delivered.
 const healthTimeout = 300 * time.Millisecond
 
 // health answers query.health: the state of this gateway and its client.
@@ -27,7 +26,7 @@ func (s *server) health() query.Health {
 	select {
 	case <-s.alerts.CaughtUp():
 	default:
-		h.OK, h.Reason = false, "the alerts that came before are not all read yet"
+		h.OK, h.Reason = false, "not all alerts of the past are read yet"
 	}
 	err := s.alerts.Do(func(state *delivery.State, _ time.Time) {
 		cfg, stats := state.Notifier.Config(), state.Notifier.Stats()

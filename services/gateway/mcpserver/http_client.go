@@ -18,17 +18,18 @@ const (
 	// query parameter client does the same.
 	HeaderClient = "Tocsin-Client"
 
-	// maxClients is how many clients are served at once. Past it the one that is idle
-	// longest makes room, if it is for evictableAfter; else a new one is refused with
-	// 503.
+	// maxClients is how many clients are served at once. Beyond it, a new client replaces
+	// the one that has been idle longest, if that is evictableAfter or more; otherwise it
+	// is refused with 503.
 	maxClients     = 64
 	evictableAfter = time.Minute
-	// sessionIdle is how long an MCP session may be without a request, an open stream
-	// included, before it is ended: as long as a bus that was started in the background
-	// stays. sessionlessIdle is that of a client without a session. The inbox stays.
+	// sessionIdle is how long an MCP session may have neither a request nor an open stream
+	// before it is ended: as long as a bus that was started in the background runs without
+	// a gateway. sessionlessIdle is the same for a client without a session. The inbox
+	// stays.
 	sessionIdle     = 4 * time.Hour
 	sessionlessIdle = 15 * time.Minute
-	// idleInterval is how often idle clients are ended.
+	// idleInterval is how often the server looks for idle clients to end.
 	idleInterval = time.Minute
 )
 
@@ -36,23 +37,23 @@ const (
 type httpClient struct {
 	*server
 	stream *listenStream
-	// sessionless: the client's protocol has no sessions.
+	// sessionless reports whether the client's protocol has no sessions.
 	sessionless bool
 	// answering counts the requests that wait for their answers.
 	answering sync.WaitGroup
 
 	// The rest is guarded by the httpServer's mu.
 
-	// startMissed: the request that could have started a session is over.
+	// startMissed reports whether the request that could have started a session has ended.
 	startMissed bool
-	// openRequests counts the requests under way, lastUsed is when the last one ended.
+	// openRequests counts the requests under way; lastUsed is when the last one ended.
 	openRequests int
 	lastUsed     time.Time
 }
 
 type httpClientKey struct{}
 
-// httpClientOf returns whose request it is, or nil.
+// httpClientOf returns the client that sent a request, or nil.
 func httpClientOf(r *http.Request) *httpClient {
 	c, _ := r.Context().Value(httpClientKey{}).(*httpClient)
 	return c
@@ -96,8 +97,8 @@ func announcedName(body []byte) string {
 	return clientName(message.Params.Meta.Client)
 }
 
-// newClient returns a client over HTTP that is not started. t completes how it is
-// reached.
+// newClient returns a client over HTTP that is not started. It sets output, quota and
+// response of t.
 func (h *httpServer) newClient(name string, t transport) *httpClient {
 	cfg := h.cfg
 	cfg.Client = name
@@ -113,7 +114,7 @@ func (h *httpServer) newClient(name string, t transport) *httpClient {
 	return c
 }
 
-// addClient accepts a client, if there is room.
+// addClient accepts a client, and reports whether there was room.
 func (h *httpServer) addClient(key string, c *httpClient) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -126,7 +127,7 @@ func (h *httpServer) addClient(key string, c *httpClient) bool {
 	return true
 }
 
-// full reports whether there is no room for another client, and none can be made.
+// full reports whether another client would be refused.
 func (h *httpServer) full() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -134,8 +135,8 @@ func (h *httpServer) full() bool {
 	return h.ended || len(h.clients) >= maxClients && idle == nil
 }
 
-// makeRoom reports whether there is room for another client, and ends the one that is
-// idle longest where that is needed. It needs mu.
+// makeRoom reports whether there is room for another client. If needed, it ends the one
+// that has been idle longest. The caller holds mu.
 func (h *httpServer) makeRoom() bool {
 	if h.ended || len(h.clients) < maxClients {
 		return !h.ended
@@ -144,14 +145,14 @@ func (h *httpServer) makeRoom() bool {
 	if c == nil {
 		return false
 	}
-	h.log.Info("ended the client that was idle longest: another one needs its place", "client", c.alerts.Inbox())
+	h.log.Info("ended the client that was idle longest: another client needs the room", "client", c.alerts.Inbox())
 	delete(h.clients, key)
 	h.ending.Go(func() { h.endClient(key, c) })
 	return true
 }
 
-// longestIdle returns the client that is idle longest, and for evictableAfter at least,
-// or nil.
+// longestIdle returns the client that has been idle longest, or nil if none has been idle
+// for evictableAfter.
 func longestIdle(clients map[string]*httpClient, now time.Time) (key string, longest *httpClient) {
 	for k, c := range clients {
 		if c.openRequests == 0 && now.Sub(c.lastUsed) >= evictableAfter && (longest == nil || c.lastUsed.Before(longest.lastUsed)) {
@@ -161,7 +162,7 @@ func longestIdle(clients map[string]*httpClient, now time.Time) (key string, lon
 	return key, longest
 }
 
-// endClient ends a client, with its session where it has one.
+// endClient ends a client and its MCP session, if it has one.
 func (h *httpServer) endClient(key string, c *httpClient) {
 	c.life.StopAccepting()
 	for session := range c.mcp.Sessions() {
@@ -184,7 +185,8 @@ func (h *httpServer) removeClient(key string, c *httpClient) {
 	}
 }
 
-// acquireClient finds the client of that key, or accepts it. It is nil when there is no room.
+// acquireClient returns the client with a key and counts a request of it. It accepts a new
+// client, or returns nil if there is no room.
 func (h *httpServer) acquireClient(name, key string) *httpClient {
 	h.mu.Lock()
 	defer h.mu.Unlock()

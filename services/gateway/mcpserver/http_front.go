@@ -25,21 +25,22 @@ import (
 const (
 	// pathMCP is where MCP is served; the root is accepted too.
 	pathMCP = "/mcp"
-	// maxConns is how many connections may be open; past it they wait.
+	// maxConns is how many connections may be open. Beyond it they wait.
 	maxConns = 1024
-	// bodyTimeout bounds how slowly the body of a request may come.
+	// bodyTimeout bounds how long the body of a request may take to arrive.
 	bodyTimeout = 10 * time.Second
 )
 
-// HTTPConfig is where MCP is served on HTTP, and to whom.
+// HTTPConfig configures the HTTP listener, and who may use it.
 type HTTPConfig struct {
 	// Addr is host:port; port 0 picks a free one. Anything but loopback needs a Token.
 	Addr string
 	// Token, when set, must come with every request as Authorization: Bearer.
 	Token string
-	// AllowedHosts and AllowedOrigins are allowed beside loopback; see httpguard.Policy.
+	// AllowedHosts and AllowedOrigins are allowed in addition to loopback, see
+	// [httpguard.Policy].
 	AllowedHosts, AllowedOrigins []string
-	// Proxy is one in front whose users need no Token.
+	// Proxy is a reverse proxy whose users need no Token.
 	Proxy httpguard.Proxy
 	// Ready is called once, with the URL, when requests are accepted. It may be nil.
 	Ready func(url string)
@@ -66,7 +67,7 @@ func ServeHTTP(ctx context.Context, cfg Config, httpCfg HTTPConfig) error {
 	var probing sync.WaitGroup
 	probing.Go(func() { h.probe.Run(serving) })
 	defer probing.Wait()
-	defer stop() // also where it can't serve
+	defer stop() // also if it can't serve
 	go func() {
 		h.endIdleClients(ctx)
 		h.end() // streams that clients hold open end with their sessions
@@ -78,7 +79,7 @@ func ServeHTTP(ctx context.Context, cfg Config, httpCfg HTTPConfig) error {
 	}, h.log)
 }
 
-// newFront returns the front, which decides who may send requests.
+// newFront returns the front, which checks requests and finds their routes.
 func (h *httpServer) newFront(httpCfg HTTPConfig) *httpserve.Front {
 	policy := httpguard.Policy{AllowedHosts: httpCfg.AllowedHosts, AllowedOrigins: httpCfg.AllowedOrigins}.WithListener(httpCfg.Addr)
 	access := httpguard.Access{Token: strings.TrimSpace(httpCfg.Token), Exposed: httpCfg.exposed, Proxy: httpCfg.Proxy}
@@ -130,7 +131,7 @@ func allowPage(h http.Header, r *http.Request) {
 	h.Add("Vary", "Origin")
 }
 
-// rpcRefusal returns a refusal as a JSON-RPC error of no request.
+// rpcRefusal words a refusal as a JSON-RPC error with the id null.
 func rpcRefusal(refusal *httpserve.Refusal) httpserve.Answer {
 	text, err := history.Encode(refusal.Text())
 	if err != nil {
@@ -139,8 +140,8 @@ func rpcRefusal(refusal *httpserve.Refusal) httpserve.Answer {
 	return refusal.Wrap(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":%s}}`, jsonrpc.CodeInvalidRequest, text))
 }
 
-// refuseReady returns a refusal of /readyz, which is no JSON-RPC where the gateway is not
-// ready.
+// refuseReady words a refusal of /readyz. That the gateway is not ready is plain JSON, not
+// JSON-RPC.
 func refuseReady(_ *http.Request, refusal *httpserve.Refusal) httpserve.Answer {
 	if refusal.Status == http.StatusServiceUnavailable {
 		return refusal.Answer()
@@ -148,8 +149,8 @@ func refuseReady(_ *http.Request, refusal *httpserve.Refusal) httpserve.Answer {
 	return rpcRefusal(refusal)
 }
 
-// limitBody gives a request bodyTimeout to arrive. That holds for refused ones too, which
-// net/http reads to their end.
+// limitBody gives a request bodyTimeout to arrive, also one that is refused: net/http reads
+// it to its end.
 func limitBody(w http.ResponseWriter) error { return setReadDeadline(w, time.Now().Add(bodyTimeout)) }
 
 func setReadDeadline(w http.ResponseWriter, deadline time.Time) error {
@@ -160,8 +161,9 @@ func setReadDeadline(w http.ResponseWriter, deadline time.Time) error {
 	return err
 }
 
-// readBody reads the whole body of a request, within its time and size, and puts it back
-// to be read again. From then on the connection has no deadline. Its error is a refusal.
+// readBody reads the body of a request within its bounds of time and size, and lets the next
+// handler read it again. It then removes the read deadline of the connection. Its error is a
+// refusal.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
 	var tooLarge *http.MaxBytesError
@@ -220,7 +222,7 @@ func newHTTPMetrics(h *httpServer) httpMetrics {
 // pending counts the alerts in the inboxes of the connected clients.
 func (h *httpServer) pending() (n int) {
 	for _, c := range h.connected() {
-		_ = c.alerts.Do(func(state *delivery.State, _ time.Time) { n += state.Inbox.Len() }) // at shutdown there are none
+		_ = c.alerts.Do(func(state *delivery.State, _ time.Time) { n += state.Inbox.Len() }) // it fails at shutdown only
 	}
 	return n
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-// writeTimeout bounds one write to a client over HTTP. One that reads no faster loses the
-// stream, not the session.
+// writeTimeout bounds one write to a client over HTTP. A client that reads too slowly loses
+// the stream, not the session.
 const writeTimeout = 10 * time.Second
 
-// errClosed is returned by writes to an HTTP response that can take no more.
+// errClosed is returned by writes to an HTTP response that is closed.
 var errClosed = errors.New("the client has closed the response")
 
-// response is an HTTP response that the SDK and this package write to: the SDK what it
-// knows, this package notifications of methods that the SDK doesn't. Each writes whole
-// server-sent events, in one Write.
+// response is an HTTP response that the SDK and this package write to. This package writes
+// the notifications whose methods the SDK does not know. Each Write is one whole server-sent
+// event.
 type response struct {
 	// ctx is the request's: it ends when the client has closed the response.
 	ctx context.Context
 	// opened is called once the response has become a stream of events. It may be nil.
 	opened func()
-	// client is whose request it answers, once that is known.
+	// client is the client whose request it answers, once that is known.
 	client atomic.Pointer[httpClient]
 
 	mu     sync.Mutex
@@ -52,7 +52,7 @@ func (r *response) WriteHeader(status int) {
 	}
 }
 
-// begin writes the header, once.
+// begin writes the header, once. The caller holds mu.
 func (r *response) begin(status int) {
 	if r.begun || r.closed {
 		return
@@ -70,7 +70,7 @@ func (r *response) Write(p []byte) (int, error) {
 	return r.write(p)
 }
 
-// write needs mu.
+// write writes with a deadline. The caller holds mu.
 func (r *response) write(p []byte) (int, error) {
 	if r.closed {
 		return 0, errClosed
@@ -80,7 +80,7 @@ func (r *response) write(p []byte) (int, error) {
 	return r.w.Write(p)
 }
 
-// FlushError implements what [http.ResponseController] needs.
+// FlushError flushes the response; [http.ResponseController] calls it.
 func (r *response) FlushError() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,16 +136,17 @@ func (r *response) interrupt() {
 	_ = http.NewResponseController(r.w).SetWriteDeadline(time.Now())
 }
 
-// gone reports whether the client has closed the response.
+// gone reports whether the client has closed the connection.
 func (r *response) gone() bool { return r.ctx.Err() != nil }
 
-// listenStream is where a client listens for unsolicited messages: the response to its
-// GET. Without one, messages wait for it. It implements [output].
+// listenStream is the response to a client's GET, on which it receives unsolicited messages.
+// They wait while there is none. It implements [output].
 type listenStream struct {
 	// ctx ends with the client.
 	ctx context.Context
 
 	mu sync.Mutex
+	// to is the current stream, or nil.
 	to *response
 	// changed is closed when to changes.
 	changed chan struct{}
@@ -171,7 +172,7 @@ func (l *listenStream) detach(to *response) {
 	}
 }
 
-// set needs mu.
+// set replaces the stream. The caller holds mu.
 func (l *listenStream) set(to *response) {
 	l.to = to
 	close(l.changed)
@@ -208,7 +209,7 @@ func (l *listenStream) Write(line []byte) (int, error) {
 	}
 }
 
-// Offer implements kubernetes.Writer. A stream that takes nothing is no longer one.
+// Offer implements kubernetes.Writer. It detaches a stream after a failed write.
 func (l *listenStream) Offer(line []byte) error {
 	l.mu.Lock()
 	to := l.to

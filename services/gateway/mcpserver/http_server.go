@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// headerResponse carries the number of a request to the handlers that answer it. A
-	// client's own value is overwritten.
+	// headerResponse passes the number of a request to the handlers that answer it. A value
+	// sent by the client is overwritten.
 	headerResponse = "Tocsin-Reply"
 	headerSession  = "Mcp-Session-Id"
 	headerProtocol = "Mcp-Protocol-Version"
@@ -33,26 +33,25 @@ type httpServer struct {
 	cfg   Config
 	quota *kubernetes.Quota
 	log   *slog.Logger
-	// front checks requests and finds the routes of routes().
+	// front checks requests and finds their routes.
 	front *httpserve.Front
-	// probe checks the bus, for readiness.
+	// probe checks the bus for readiness.
 	probe   *busclient.Probe
 	metrics httpMetrics
 
-	// sessions serves the versions of the protocol that have sessions, and sessionless
-	// those that have none.
+	// sessions serves the protocol versions that have sessions, sessionless the others.
 	sessions, sessionless http.Handler
 
-	// now is the time, by which a client is idle.
+	// now returns the time; tests replace it.
 	now func() time.Time
 
 	responses sync.Map // number of a request -> *response
 	number    atomic.Uint64
 
 	mu      sync.Mutex
-	clients map[string]*httpClient // by session, or by name where there are none
+	clients map[string]*httpClient // by session id, or by inbox key if sessionless
 	ended   bool
-	// serving counts the requests under way, ending the clients that are being ended.
+	// serving counts the requests under way, ending the clients that are ending.
 	serving, ending sync.WaitGroup
 }
 
@@ -88,7 +87,7 @@ func (h *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.front.ServeHTTP(w, r)
 }
 
-// serveMCP serves a request of a client that may send it.
+// serveMCP serves a request that the front has checked.
 func (h *httpServer) serveMCP(w http.ResponseWriter, r *http.Request) error {
 	body, err := readBody(w, r)
 	if err != nil {
@@ -114,7 +113,7 @@ func (h *httpServer) serveMCP(w http.ResponseWriter, r *http.Request) error {
 	return h.serveSession(to, r, body)
 }
 
-// serveSession serves the versions of the protocol that have sessions.
+// serveSession serves the protocol versions that have sessions.
 func (h *httpServer) serveSession(to *response, r *http.Request, body []byte) error {
 	id := r.Header.Get(headerSession)
 	if id == "" && r.Method == http.MethodPost {
@@ -133,7 +132,7 @@ func (h *httpServer) serveSession(to *response, r *http.Request, body []byte) er
 		}
 	}
 	h.mu.Unlock()
-	if c == nil { // the SDK answers with what is wrong
+	if c == nil { // the SDK answers with an error
 		h.sessions.ServeHTTP(to, r)
 		return nil
 	}
@@ -163,7 +162,7 @@ func (h *httpServer) serveNew(to *response, r *http.Request) error {
 	id, name := rand.Text(), inboxName(r)
 	var c *httpClient
 	c = h.newClient(name, transport{
-		ephemeral: name == "", // it can't come back
+		ephemeral: name == "", // without a name it can't find its inbox again
 		inboxKey:  func(client string) string { return client + " over HTTP, session " + id },
 		sessionID: func() string { return id },
 		sessionStarted: func(session *mcp.ServerSession) bool {
@@ -172,7 +171,7 @@ func (h *httpServer) serveNew(to *response, r *http.Request) error {
 			}
 			c.start()
 			h.ending.Go(func() {
-				_ = session.Wait() // however it ended, it has
+				_ = session.Wait() // how it ended does not matter
 				h.removeClient(id, c)
 			})
 			return true
@@ -192,8 +191,8 @@ func (h *httpServer) serveNew(to *response, r *http.Request) error {
 	return nil
 }
 
-// serveSessionless serves the versions that have no sessions: each request names its
-// client, and is complete in itself.
+// serveSessionless serves the protocol versions without sessions, in which each request
+// names its client.
 func (h *httpServer) serveSessionless(to *response, r *http.Request, body []byte) error {
 	name := inboxName(r)
 	key := inbox.NamedKey(name)
@@ -220,8 +219,8 @@ func (h *httpServer) beginRequest() bool {
 	return !h.ended
 }
 
-// awaitAnswers gives requests under way some time to be answered. Then it cuts off those of
-// a client, or all where that is nil: a client that does not read would block the end.
+// awaitAnswers gives requests under way answerTimeout to be answered. Then it cuts off those
+// of a client, or all if client is nil: a client that does not read would block the end.
 func (h *httpServer) awaitAnswers(underway *sync.WaitGroup, client *httpClient) {
 	if err := within(answerTimeout, func() error { underway.Wait(); return nil }); err != nil {
 		h.log.Debug("cut off requests that were not answered in time", "error", err)
@@ -234,8 +233,7 @@ func (h *httpServer) awaitAnswers(underway *sync.WaitGroup, client *httpClient) 
 	})
 }
 
-// end stops accepting, gives the calls under way some time, ends every client, and waits
-// until all have ended.
+// end stops accepting, gives the calls under way answerTimeout, and ends every client.
 func (h *httpServer) end() {
 	h.mu.Lock()
 	h.ended = true

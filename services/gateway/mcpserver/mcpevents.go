@@ -16,7 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/display"
 )
 
-// responseKey is where a request's context has the HTTP response that it is answered on.
+// responseKey is the context key of the HTTP response for a request.
 type responseKey struct{}
 
 // withResponse lets handlers find the HTTP response of their request.
@@ -38,16 +38,16 @@ func (s *server) addEvents(m *mcp.Server) {
 		Stopping:       s.life.Stopping(),
 		Defaults:       s.defaultFilters,
 	})
-	if err != nil { // a method has the name of one of the SDK's
+	if err != nil { // a method has the same name as one of the SDK's
 		s.log.Error("cannot serve the events extension", "error", err)
 	}
 }
 
-// defaultFilters are those of a subscription that names none: the client's own for its
-// notifications, where those use the channel events too.
+// defaultFilters returns the filters of a subscription that names none: those of the
+// client's notifications, if these use the channel events too.
 func (s *server) defaultFilters() notifier.Config {
 	cfg := notifier.DefaultConfig()
-	// At shutdown the default will do.
+	// It fails at shutdown only; then the default is good enough.
 	_ = s.alerts.Do(func(state *delivery.State, _ time.Time) {
 		if slices.Contains(state.Channels, delivery.ChannelEvents) && state.Notifier.Config().Enabled {
 			cfg = state.Notifier.Config()
@@ -56,8 +56,8 @@ func (s *server) defaultFilters() notifier.Config {
 	return cfg
 }
 
-// eventWriter returns what writes a stream's notifications: over HTTP to the response of
-// the request that opened the stream, and nowhere else.
+// eventWriter returns the function that writes a stream's notifications: over HTTP to the
+// response of the request that opened the stream, or nil if there is none.
 func (s *server) eventWriter(ctx context.Context) func([]byte) error {
 	if to, ok := ctx.Value(responseKey{}).(*response); ok {
 		return to.message
@@ -71,8 +71,8 @@ func (s *server) eventWriter(ctx context.Context) func([]byte) error {
 	}
 }
 
-// callOnResponse is [busclient.Lifetime.Call] for what can be answered on one HTTP
-// response only: the end of that ends it as well.
+// callOnResponse is [busclient.Lifetime.Call] for a call that can be answered on one HTTP
+// response only: the end of the response ends the call.
 func (s *server) callOnResponse(call context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := s.life.Call(call)
 	to, ok := call.Value(responseKey{}).(*response)
@@ -83,8 +83,8 @@ func (s *server) callOnResponse(call context.Context) (context.Context, context.
 	return ctx, func() { stop(); cancel() }
 }
 
-// alertSource gives the alerts to the Events extension, whose subscriptions each have a
-// position of their own.
+// alertSource implements [mcpevents.Source]. Each subscription has its own position in the
+// stream of alerts.
 type alertSource struct{ *server }
 
 // State implements [mcpevents.Source].
@@ -114,10 +114,10 @@ func (s alertSource) Read(ctx context.Context, after uint64, limit int) ([]mcpev
 	return list, nil
 }
 
-// Suppressed implements [mcpevents.Source]. The filter may learn from it of an alert that it
-// has not met yet, and which ends an acknowledgement.
+// Suppressed implements [mcpevents.Source]. An alert that the filter has not checked before
+// may end an acknowledgement.
 func (s alertSource) Suppressed(a alert.Alert) (suppressed bool) {
-	// At shutdown nothing is delivered either.
+	// It fails at shutdown only, when nothing is delivered.
 	_ = s.alerts.Do(func(state *delivery.State, now time.Time) { _, suppressed = state.Silences.Check(a, now) })
 	return suppressed
 }
@@ -128,12 +128,12 @@ func (s alertSource) Follow(ctx context.Context, after bus.Position, handle func
 	s.bus.Follow(ctx, cfg, func(m bus.Message) { handle(s.arrival(m)) })
 }
 
-// arrival reads a message. Of an alert that is suppressed, or may not be shown here, there
-// is only the position.
+// arrival decodes a message. The alert is left out if it is suppressed or may not be shown
+// here; then only the position matters.
 func (s alertSource) arrival(m bus.Message) mcpevents.Arrival {
 	arrived := mcpevents.Arrival{Position: m.Position(), Time: m.Time}
 	var a alert.Alert
-	if json.Unmarshal(m.Data, &a) != nil || !s.history.Shows(a) { // what is no alert was logged when the inbox received it
+	if json.Unmarshal(m.Data, &a) != nil || !s.history.Shows(a) { // the inbox has logged a message that is no alert
 		return arrived
 	}
 	a.Seq = m.Seq

@@ -17,8 +17,8 @@ type output interface {
 	kubernetes.Writer
 }
 
-// lineWriter lets the SDK and the notifier share stdout: each of them writes whole
-// lines, newline included, in one Write.
+// lineWriter lets the SDK and the notifier share stdout. Each Write is whole lines with
+// their newlines.
 type lineWriter struct {
 	mu sync.Mutex
 	w  io.Writer
@@ -53,12 +53,12 @@ func (*lineWriter) Interrupt() {}
 // Gone implements [kubernetes.Writer].
 func (l *lineWriter) Gone() bool { return l.failed.Load() }
 
-// Close does nothing: stdout is not ours to close.
+// Close does nothing: the caller owns stdout.
 func (*lineWriter) Close() error { return nil }
 
-// writeNotifications writes notifications until ctx ends. It takes each one when the
-// client listens: what waits until then can still be taken back. After a failed write it
-// logs the reason once, and discards the rest: the inbox has their alerts.
+// writeNotifications writes notifications until ctx ends. It takes one only while the client
+// listens; until then it can still be withdrawn. After a failed write it logs the reason
+// once, and discards the rest: the inbox has their alerts.
 func writeNotifications(ctx context.Context, w output, lines <-chan string, log *slog.Logger) error {
 	for {
 		lost, ok := w.Await(ctx)
@@ -80,7 +80,7 @@ func writeNotifications(ctx context.Context, w output, lines <-chan string, log 
 	}
 }
 
-// discard takes lines until ctx ends, so that they do not pile up.
+// discard receives lines until ctx ends, so that they do not fill the queue.
 func discard(ctx context.Context, lines <-chan string) error {
 	for {
 		select {

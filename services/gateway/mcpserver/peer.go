@@ -12,9 +12,9 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 )
 
-// peer is what a client announced.
+// peer is what a client announced about itself.
 type peer struct {
-	// name is that of the client, with its version.
+	// name is the client's name and version.
 	name string
 	delivery.Capabilities
 }
@@ -48,7 +48,7 @@ const noteUnsolicited = "This protocol forbids unsolicited messages. What works:
 // noteNoClaudeChannel is for a client that chose a channel that it never announced.
 const noteNoClaudeChannel = "This client did not announce that it takes channel messages: it may not show them. observe has the alerts all the same."
 
-// note returns what a client has to know about the delivery channels in use, or "".
+// note returns a hint for the client about the delivery channels in use, or "".
 func (p peer) note(used []delivery.Channel) string {
 	switch {
 	case !p.Unsolicited:

@@ -23,8 +23,8 @@ const (
 	// Compatible selects the versions that let a server send unsolicited messages. A
 	// client that proposes a newer one gets the newest of these.
 	Compatible Protocol = "compatible"
-	// Latest adds 2026-07-28 for clients that want it. It forbids unsolicited messages,
-	// so that only the delivery channel events works.
+	// Latest adds 2026-07-28 for clients that propose it. That version forbids unsolicited
+	// messages, so only the delivery channel events works.
 	Latest Protocol = "latest"
 )
 
@@ -61,8 +61,8 @@ func (s *server) announce(version string, client *mcp.Implementation, can *mcp.C
 	s.alerts.Identify(s.transport.inboxKey(clientName(client))) // the first call counts
 }
 
-// watchProtocol handles what the client asks of the protocol itself: it notes who the
-// client is, and its logging level.
+// watchProtocol is middleware that records what the client announces about itself, and its
+// logging level.
 func (s *server) watchProtocol(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		switch params := r.GetParams().(type) {
@@ -86,15 +86,17 @@ func (s *server) watchProtocol(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// introduced is a request that announces its client, as each does since 2026-07-28.
+// introduced is a request that announces its client, as every request does since
+// 2026-07-28.
 type introduced interface {
 	ProtocolVersion() string
 	ClientInfo() *mcp.Implementation
 	ClientCapabilities() *mcp.ClientCapabilities
 }
 
-// recordIntroduction records what a client without initialize announces in its requests. For one
-// that negotiated an older version the SDK still returns the version that it proposed.
+// recordIntroduction records what a client without initialize announces in its requests. It
+// ignores a client that negotiated an older version, because the SDK returns the version that
+// the client proposed.
 func (s *server) recordIntroduction(r mcp.Request) {
 	if negotiated := s.protocol.Load(); negotiated != nil && *negotiated < version20260728 {
 		return
@@ -138,16 +140,15 @@ func (s *server) initialize(ctx context.Context, method string, r mcp.Request, p
 	return s.greet(version), s.resetSession(ctx)
 }
 
-// resetSession forgets the settings and subscriptions of the session before: nothing of them
-// comes any more.
+// resetSession forgets the settings and subscriptions of the session before.
 func (s *server) resetSession(ctx context.Context) error {
 	s.minRank.Store(0)
 	err := s.alerts.Do(func(state *delivery.State, _ time.Time) { state.ResetSettings() })
 	return errors.Join(err, s.kubernetes.UnsubscribeAll(ctx))
 }
 
-// greet returns the answer to initialize. Only a client that takes Claude channels is
-// offered one.
+// greet returns the answer to initialize. It offers a Claude channel only to a client that
+// supports it.
 func (s *server) greet(version string) *mcp.InitializeResult {
 	greeting := *s.greeting
 	greeting.ProtocolVersion = version
@@ -163,7 +164,7 @@ func (s *server) greet(version string) *mcp.InitializeResult {
 	return &greeting
 }
 
-// loggingLevels are those of MCP, which takes them from syslog.
+// loggingLevels lists the logging levels of MCP, which are those of syslog.
 func loggingLevels() []string {
 	return []string{"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"}
 }

@@ -45,7 +45,7 @@ const (
 
 // Config is the configuration of a gateway: its client, and the bus.
 type Config struct {
-	// Bus is how to connect; Role is filled in here, and Name where it is empty.
+	// Bus is how to connect. This package sets Role, and Name if it is empty.
 	Bus bus.Config
 	// Client names the client whose inbox this is. When it is empty, the name that the
 	// MCP client announces and Dir are used.
@@ -54,10 +54,11 @@ type Config struct {
 	Dir string
 	// Protocol selects the versions of MCP. Empty means Compatible.
 	Protocol Protocol
-	// Kubernetes selects what of Kubernetes is shown. The zero value is all.
+	// Kubernetes limits the namespaces that are shown and the number of subscriptions. The
+	// zero value shows all namespaces.
 	Kubernetes kubernetes.Config
-	// Notices delivers the agent's messages to its user, beyond log and bus. It may be nil;
-	// its owner runs it.
+	// Notices delivers the agent's messages to its user, in addition to log and bus. It may
+	// be nil; the caller runs it.
 	Notices *notify.Dispatcher
 	// Stdin and Stdout are those of ServeStdio.
 	Stdin   io.Reader
@@ -68,17 +69,16 @@ type Config struct {
 	Extend func(*mcp.Server)
 }
 
-// transport is what a server needs to know of how it is reached. All but output may be
-// zero.
+// transport is how a client is reached. All fields but output may be zero.
 type transport struct {
-	// output is where messages go that the client did not request.
+	// output takes the messages that the client did not request.
 	output output
-	// inboxKey returns the key of the inbox of a client without a name of its own, by
-	// the name that it announces. Nil means by that name and the working directory.
+	// inboxKey returns the inbox key of a client that the user has not named, from the
+	// name that it announces. Nil means that name and the working directory.
 	inboxKey func(client string) string
 	// ephemeral clients never come back.
 	ephemeral bool
-	// response finds where a call is answered, by the header of its HTTP request. Nil
+	// response returns the HTTP response for a call, by the header of its request. Nil
 	// means that everything goes to output.
 	response func(http.Header) *response
 	// sessionID makes the ids of MCP sessions.
@@ -94,7 +94,7 @@ type transport struct {
 type server struct {
 	cfg       Config
 	transport transport
-	// life bounds calls: their own contexts end with stdin, while they can still be
+	// life bounds calls. Their own contexts end with stdin, when they can still be
 	// answered.
 	life  *busclient.Lifetime
 	parts errgroup.Group
@@ -112,7 +112,7 @@ type server struct {
 	mask       *redact.Engine
 	log        *slog.Logger
 
-	// started is when the server was made, just before it is started.
+	// started is when the server was created.
 	started time.Time
 	// toolset knows whether the tools for Kubernetes are listed.
 	toolset *toolset
@@ -159,7 +159,7 @@ func newServer(life *busclient.Lifetime, cfg Config, t transport) *server {
 	return s
 }
 
-// newMCP returns the MCP server with everything that is offered.
+// newMCP returns the MCP server with its tools, resources, prompt and extension.
 func (s *server) newMCP() *mcp.Server {
 	capabilities := &mcp.ServerCapabilities{
 		Logging: &mcp.LoggingCapabilities{}, Tools: &mcp.ToolCapabilities{ListChanged: true},
@@ -176,7 +176,7 @@ func (s *server) newMCP() *mcp.Server {
 	m.AddReceivingMiddleware(s.watchProtocol, s.withResponse, s.filterTools)
 	s.addResources(m)
 	s.addTriage(m)
-	m.AddReceivingMiddleware(s.updates.watch) // after all others: those see nothing of subscriptions
+	m.AddReceivingMiddleware(s.updates.watch) // last, so that it runs first: the others see no subscriptions
 	if s.cfg.Extend != nil {
 		s.cfg.Extend(m)
 	}
@@ -187,9 +187,9 @@ func (s *server) newMCP() *mcp.Server {
 func (s *server) start() {
 	ctx := s.life.Context()
 	who := presence.Identify("gateway", s.cfg.Version, s.log)
-	answerHealth := func(ctx context.Context, c *bus.Session) error { //nolint:unparam // busclient.Client.Run wants it; no answer is no reason to end the session
+	answerHealth := func(ctx context.Context, c *bus.Session) error { //nolint:unparam // busclient.Client.Run needs the error; a failure must not end the session
 		if err := presence.Serve(ctx, c, who, s.health); err != nil {
-			s.log.Debug("cannot answer health queries", "error", err) // until the next connection
+			s.log.Debug("cannot answer health queries", "error", err) // the next connection tries again
 		}
 		return nil
 	}
@@ -208,7 +208,7 @@ func (s *server) end() error {
 	return s.parts.Wait()
 }
 
-// lifecycle reads an alert and what became of it, once the alerts of the past are known.
+// lifecycle reads an alert and its later history, once the alerts of the past are known.
 func (s *server) lifecycle(ctx context.Context, id string) (history.Lifecycle, error) {
 	s.alerts.WaitForPast(ctx)
 	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)

@@ -23,8 +23,8 @@ func ServeStdio(ctx context.Context, cfg Config) error {
 	return errors.Join(err, s.unlessLate(within(endTimeout, s.end)))
 }
 
-// serveStdio speaks MCP until stdin or ctx ends. Then it stops accepting, gives the calls
-// under way some time, aborts, and waits no longer than endTimeout for the SDK.
+// serveStdio serves MCP until stdin or ctx ends. Then it stops accepting, gives the calls
+// under way answerTimeout, aborts, and waits at most endTimeout for the SDK.
 func (s *server) serveStdio(ctx context.Context, stdout *lineWriter) error {
 	defer s.life.Abort()
 	calls := newCalls()
@@ -56,7 +56,8 @@ func (s *server) serveStdio(ctx context.Context, stdout *lineWriter) error {
 	}))
 }
 
-// unlessLate returns err, unless something only did not end in time: the process ends it.
+// unlessLate returns err, or nil if err is [errTimeout]: the end of the process ends what
+// did not end in time.
 func (s *server) unlessLate(err error) error {
 	if errors.Is(err, errTimeout) {
 		s.log.Debug("the client does not read: its session did not end in time", "error", err)
@@ -65,11 +66,11 @@ func (s *server) unlessLate(err error) error {
 	return err
 }
 
-// errServerClosing is how the SDK ends, by its code, where a call was still under way: it
-// does not export it.
+// errServerClosing is the SDK's error, by its code, for an end while a call was under way.
+// The SDK does not export it.
 var errServerClosing = &jsonrpc.Error{Code: -32004}
 
-// unlessClosed returns err, unless its only reason is that the client has gone.
+// unlessClosed returns err, or nil if its only reason is that the client has disconnected.
 func unlessClosed(err error) error {
 	if err == nil || errors.Is(err, errServerClosing) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, os.ErrClosed) {
 		return nil

@@ -13,8 +13,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// maxMessage is the longest message of a client, in bytes. A longer one is refused and
-// skipped.
+// maxMessage is the longest message of a client, in bytes. A longer one is refused.
 const maxMessage = 4 << 20
 
 // lineReader reads a client's JSON-RPC messages from stdin, one a line, and passes them to

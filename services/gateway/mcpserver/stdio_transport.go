@@ -12,17 +12,16 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpevents"
 )
 
-// maxCalls is how many calls of a client may be under way, beside the streams that it
-// holds open. Past it a call is refused: a client that calls and never reads would fill
-// the memory.
+// maxCalls is how many calls of a client may be under way, in addition to its open streams.
+// Beyond it a call is refused: a client that calls and never reads would fill the memory.
 const maxCalls = 64
 
 // codeBusy is JSON-RPC's first code for errors of a server.
 const codeBusy = -32000
 
-// stdioTransport is the SDK's transport on stdin and stdout, with a better end: what was
-// called before stdin ended is still answered, for at most answerTimeout. The SDK alone
-// drops what is under way, and a client that pipes requests in gets nothing.
+// stdioTransport is the SDK's transport on stdin and stdout, with another end: calls made
+// before stdin ended are still answered, for at most answerTimeout. The SDK alone would drop
+// them, and a client that pipes requests in would get no answer.
 type stdioTransport struct {
 	in  io.ReadCloser
 	out io.WriteCloser
@@ -39,7 +38,7 @@ func (t *stdioTransport) Connect(ctx context.Context) (mcp.Connection, error) {
 		io.Reader
 		io.Closer
 	}{newLineReader(t.in, t.out, t.batches), t.in}
-	sdk := &mcp.IOTransport{Reader: in, Writer: t.out, MaxLineLength: -1} // lines has the bound
+	sdk := &mcp.IOTransport{Reader: in, Writer: t.out, MaxLineLength: -1} // newLineReader bounds lines
 	c, err := sdk.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -84,12 +83,11 @@ func (c *stdioConnection) Write(ctx context.Context, m jsonrpc.Message) error {
 	return err
 }
 
-// calls are the calls that wait for their answers: at most maxCalls, and beside them
-// twice mcpevents.MaxStreams that are held open. That is enough to answer why one more
-// stream is refused.
+// calls holds the calls that wait for their answers: at most maxCalls, and in addition twice
+// mcpevents.MaxStreams open streams. That leaves room to answer a stream that is refused.
 type calls struct {
 	mu sync.Mutex
-	// waiting has for each call whether it is held open; held counts those.
+	// waiting maps each call to whether it is an open stream; held counts those.
 	waiting map[jsonrpc.ID]bool
 	held    int
 	// answered is signalled when a call got its answer.
@@ -149,7 +147,7 @@ func (c *calls) finish(limit time.Duration) {
 	}
 }
 
-// closer returns stdin as the SDK needs it.
+// closer returns stdin with a Close method, which the SDK needs.
 func closer(r io.Reader) io.ReadCloser {
 	if c, ok := r.(io.ReadCloser); ok {
 		return c

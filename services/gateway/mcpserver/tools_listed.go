@@ -11,20 +11,19 @@ import (
 )
 
 const (
-	// kubewatchTimeout is how long after the start tools/list waits until it is known
-	// whether there is a kubewatch: clients list the tools once, and at once. A bus that
-	// is reachable needs some milliseconds for that.
+	// kubewatchTimeout is how long after the start tools/list waits for the records of
+	// kubewatches: clients list the tools once, right after the start. A reachable bus needs
+	// some milliseconds for that.
 	kubewatchTimeout = 300 * time.Millisecond
 
 	methodListTools = "tools/list"
 )
 
-// toolset decides whether the tools for Kubernetes are listed: once a kubewatch was seen,
-// and then for as long as the client is there. They can be called in any case, and say
-// what is missing.
+// toolset decides whether the tools for Kubernetes are listed: from the moment a kubewatch
+// was seen until the client ends. They can be called before, and fail with the reason.
 type toolset struct {
-	// read is closed once it is known which clusters were watched at the start, seen
-	// once any was.
+	// read is closed once the records of the clusters watched at the start were read, seen
+	// once there was any record.
 	read, seen       chan struct{}
 	setRead, setSeen func()
 	// stale reports whether the client's last list lacks these tools.
@@ -43,8 +42,8 @@ func newToolset() *toolset {
 	return t
 }
 
-// announceIfStale announces the change to a client whose list is stale: when it happens, and again
-// when the client starts to listen.
+// announceIfStale announces the change to a client whose list is stale: when it happens, and
+// again when the client starts to listen.
 func (t *toolset) announceIfStale() {
 	select {
 	case <-t.seen:
@@ -56,9 +55,9 @@ func (t *toolset) announceIfStale() {
 	}
 }
 
-// listed reports whether the list that is about to be answered has the tools.
+// listed reports whether the next list has the tools for Kubernetes, and records it.
 func (t *toolset) listed() bool {
-	t.stale.Store(true) // first: else an announcement that comes in between is lost
+	t.stale.Store(true) // first, so that an announcement in between is not lost
 	select {
 	case <-t.seen:
 		t.stale.Store(false)
@@ -68,8 +67,7 @@ func (t *toolset) listed() bool {
 	}
 }
 
-// awaitKubewatch waits, soon after the start, until it is known which clusters are
-// watched.
+// awaitKubewatch waits, right after the start, until the records of kubewatches were read.
 func (s *server) awaitKubewatch(call context.Context) {
 	timer := time.NewTimer(time.Until(s.started.Add(kubewatchTimeout)))
 	defer timer.Stop()

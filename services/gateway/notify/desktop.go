@@ -33,7 +33,7 @@ type desktop struct {
 }
 
 func newDesktop() *desktop {
-	return &desktop{goos: runtime.GOOS, show: show, runner: newDetached()}
+	return &desktop{goos: runtime.GOOS, show: show, runner: newSerialRunner()}
 }
 
 func (t *desktop) deliver(ctx context.Context, d delivery) error {

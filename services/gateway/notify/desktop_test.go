@@ -54,7 +54,7 @@ func TestDesktopHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		var shown atomic.Int32
-		d := &desktop{goos: "linux", runner: newDetached(), show: func(string, string) error { shown.Add(1); <-release; return nil }}
+		d := &desktop{goos: "linux", runner: newSerialRunner(), show: func(string, string) error { shown.Add(1); <-release; return nil }}
 		ctx, cancel := context.WithTimeout(t.Context(), desktopTimeout)
 		defer cancel()
 		begun := time.Now()

@@ -174,7 +174,7 @@ func TestNoSinks(t *testing.T) {
 // TestDetached: while a function hangs, no other one is started.
 func TestDetached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDetached()
+		d := newSerialRunner()
 		release := make(chan struct{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()

@@ -36,7 +36,7 @@ type file struct {
 }
 
 func newFile(path string) *file {
-	return &file{path: path, maxMiB: maxFileMiB, runner: newDetached()}
+	return &file{path: path, maxMiB: maxFileMiB, runner: newSerialRunner()}
 }
 
 func (f *file) deliver(ctx context.Context, d delivery) error {

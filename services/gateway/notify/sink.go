@@ -24,8 +24,8 @@ type sinkWorker struct {
 	log     *slog.Logger
 
 	sent, failed, dropped atomic.Uint64
-	// full is set while the queue is, failing while deliveries fail: each change is logged
-	// once. full is used by the dispatcher's goroutine, failing by run's.
+	// full is set while the queue is full, failing while deliveries fail: each change is
+	// logged once. The dispatcher's goroutine uses full, run's goroutine failing.
 	full, failing bool
 }
 
@@ -92,7 +92,7 @@ var errStuck = errors.New("an earlier delivery still hangs")
 // hangs blocks only those after it.
 type serialRunner struct{ running chan struct{} }
 
-func newDetached() serialRunner { return serialRunner{running: make(chan struct{}, 1)} }
+func newSerialRunner() serialRunner { return serialRunner{running: make(chan struct{}, 1)} }
 
 func (r serialRunner) run(ctx context.Context, f func() error) error {
 	select {

@@ -25,13 +25,13 @@ func NewCommands(session *bus.Session, by string, log *slog.Logger) Commands {
 	return Commands{silence.NewStore(session, redact.New(), log), by}
 }
 
-// Silence suppresses what matches, for a period between silence.MinDuration and
-// silence.MaxDuration. A silence that matches the same is extended to that period.
-func (c Commands) Silence(ctx context.Context, what silence.Matcher, period time.Duration, reason string) (silence.Silence, error) {
+// Silence suppresses matching alerts for a period between [silence.MinDuration] and
+// [silence.MaxDuration]. An active silence with the same matcher gets the new period instead.
+func (c Commands) Silence(ctx context.Context, m silence.Matcher, period time.Duration, reason string) (silence.Silence, error) {
 	if period < silence.MinDuration || period > silence.MaxDuration {
 		return silence.Silence{}, fmt.Errorf("a silence must last between %s and %s", silence.MinDuration, silence.MaxDuration)
 	}
-	added, _, err := c.store.Silence(ctx, what, period, reason, c.by)
+	added, _, err := c.store.Silence(ctx, m, period, reason, c.by)
 	switch {
 	case errors.Is(err, silence.ErrFull):
 		return added, fmt.Errorf("there are %d silences already, which is the most: end one (see tocsin silence --list)", silence.MaxSilences)
@@ -67,6 +67,6 @@ func (c Commands) End(ctx context.Context, id string) error {
 	return err
 }
 
-// List returns what is in force, oldest first, with texts that are safe to print. It
-// fails when a part can't be read: an incomplete list would be misread.
+// List returns what is in force, oldest first, with texts that are safe to print. It fails if
+// a part can't be read, because a reader would take an incomplete list for a complete one.
 func (c Commands) List(ctx context.Context) (silence.Set, error) { return c.store.List(ctx) }

@@ -15,7 +15,7 @@ import (
 // loadTimeout bounds how long alerts wait for the silences to be read.
 const loadTimeout = time.Second
 
-// Owner owns a [Filter], and serialises what is done with it.
+// Owner owns a [Filter] and serializes access to it.
 type Owner interface {
 	// Filter calls f with the filter.
 	Filter(ctx context.Context, f func(*Filter)) error
@@ -51,15 +51,15 @@ func (w *Watch) Run(ctx context.Context, session *bus.Session, loaded <-chan str
 	return group.Wait()
 }
 
-// Load reads the silences before the first alert is delivered. It gives up when the bus
-// does not answer in time: a late alert is worse than one that should be silenced.
+// Load reads the silences before the first alert is delivered. It gives up if the bus does
+// not answer in time: a late alert is worse than one that should be silenced.
 func (w *Watch) Load(ctx context.Context, session *bus.Session) {
 	w.filter(ctx, (*Filter).ForgetRevisions)
 	reading, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	records, err := silence.Records(reading, session)
 	if err != nil {
-		if ctx.Err() == nil { // else no alert is delivered
+		if ctx.Err() == nil { // otherwise no alert is delivered
 			w.log.Warn("cannot read the silences: alerts are filtered with the silences known before", "error", err)
 		}
 		return
