@@ -64,7 +64,7 @@ func TestAnswersFitIntoAModelsContext(t *testing.T) {
 				}
 			}
 			if err := json.Unmarshal([]byte(o.First), &answer); err != nil {
-				t.Fatalf("%v: %.200s", err, o.First)
+				t.Fatalf("decode the answer %.200s: %v", o.First, err)
 			}
 			page := map[string][]json.RawMessage{"status": answer.Apps, "network": answer.Network, "logs": answer.Logs, "alerts": answer.Alerts}[what]
 			if len(page) > limit {

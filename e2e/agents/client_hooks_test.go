@@ -42,12 +42,12 @@ func TestAgentsSendAlertsByHooks(t *testing.T) {
 						want = 1
 					}
 					if n := strings.Count(asked[i].Body, "CI failure: "+name); n != want {
-						t.Errorf("question %d has the alert of the %s failure %d times: %s", i, name, n, summary(asked[i:i+1]))
+						t.Errorf("request %d has the alert of the failure %s %d times, want %d: %s", i, name, n, want, summary(asked[i:i+1]))
 					}
 				}
 			}
 			if last := asked[3].Body; !strings.Contains(last, agent.inbox+" in "+d.project) {
-				t.Errorf("observe was of another inbox: %s", summary(asked[3:]))
+				t.Errorf("request = %s, want the inbox %s in %s", summary(asked[3:]), agent.inbox, d.project)
 			}
 		})
 	}

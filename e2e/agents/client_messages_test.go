@@ -31,7 +31,7 @@ func TestAgentsDropNotifications(t *testing.T) {
 			}
 			for i, want := range []int{0, 0, 0, 0, 1} {
 				if n := strings.Count(asked[i].Body, "CI failure: kettle-tests"); n != want {
-					t.Errorf("question %d has the alert %d times: %s", i, n, summary(asked[i:i+1]))
+					t.Errorf("request %d has the alert %d times, want %d: %s", i, n, want, summary(asked[i:i+1]))
 				}
 			}
 		})

@@ -140,7 +140,7 @@ func (d *account) run(t *testing.T, args []string) string {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the processes that it left
 	}
 	if err != nil {
-		t.Fatalf("%v: %v\n%s\nasked: %s", args, err, &out, summary(d.model.Requests()))
+		t.Fatalf("run %v: %v\n%s\nrequests to the model: %s", args, err, &out, summary(d.model.Requests()))
 	}
 	return out.String()
 }

@@ -59,11 +59,11 @@ func conform(t *testing.T, node, dir, url, revision string, args ...string) {
 	out, err := cmd.CombinedOutput()
 	_, verdict, _ := strings.Cut(string(out), "=== SUMMARY ===")
 	if err != nil {
-		t.Fatalf("%v\n%s", err, cmp.Or(verdict, string(out)))
+		t.Fatalf("run the conformance suite: %v\n%s", err, cmp.Or(verdict, string(out)))
 	}
 	total := regexp.MustCompile(`Total: [1-9]\d* passed, \d+ failed`).FindString(verdict)
 	if total == "" {
-		t.Fatalf("nothing was checked: %s", out)
+		t.Fatalf("the conformance suite passed no check, want some: %s", out)
 	}
 	t.Log(total)
 }
@@ -75,7 +75,7 @@ func overHTTP(t *testing.T, b *harness.Bus, bin string, args ...string) string {
 	e2etest.NoError(t, err)
 	t.Cleanup(func() {
 		if err := p.Stop(); err != nil {
-			t.Errorf("%s: %v\n%s", bin, err, p.Log)
+			t.Errorf("stop %s: %v\n%s", bin, err, p.Log)
 		}
 		e2etest.CheckLog(t, p.Log)
 	})
@@ -85,7 +85,7 @@ func overHTTP(t *testing.T, b *harness.Bus, bin string, args ...string) string {
 		return url != ""
 	})
 	if !ready {
-		t.Fatalf("no URL was delivered\n%s", p.Log)
+		t.Fatalf("timed out: the gateway prints no URL\n%s", p.Log)
 	}
 	return url
 }

@@ -104,7 +104,7 @@ func (c hookClient) hookUntilAlert(t *testing.T, stateDir, input string, take fu
 		return true
 	})
 	if !ok {
-		t.Fatalf("nothing is output at %s", input)
+		t.Fatalf("timed out: the hook prints nothing for %s", input)
 	}
 	return text
 }
@@ -136,7 +136,7 @@ func TestHooks(t *testing.T) {
 			tool := c.input(dir, c.tool)
 			first := c.hookUntilAlert(t, dir, c.input(dir, c.start), c.context)
 			if lines := strings.Split(first, "\n"); len(lines) != 2 || !strings.HasPrefix(lines[0], "Tocsin: ") || !strings.Contains(lines[1], "observe") {
-				t.Errorf("session start: %q", first)
+				t.Errorf("the summary at session start = %q, want two lines with a hint at observe", first)
 			}
 			c.hook(t, dir, tool) // alerts of other clients
 			agent := e2etest.Join(t, sys.Bus, known.MCP)
@@ -150,20 +150,20 @@ func TestHooks(t *testing.T) {
 			fail(1)
 			alerts := blockOf(t, c.hookUntilAlert(t, dir, tool, c.context))
 			if len(alerts) != 1 || strings.ContainsAny(alerts[0].Title, "\x1b\u202e\n") || !strings.Contains(alerts[0].Title, "</hook_context>\"}]}") {
-				t.Fatalf("%+v", alerts)
+				t.Fatalf("alerts = %+v, want one with a visible title", alerts)
 			}
 			if again := c.hook(t, dir, tool); again != "" {
-				t.Errorf("delivered again: %s", again)
+				t.Errorf("the next hook = %s, want nothing", again)
 			}
 			if o := own.Observe(t, nil); len(o.Alerts) != 0 {
-				t.Errorf("observe delivers it again: %+v", o.Alerts)
+				t.Errorf("observe after the hook = %+v, want no alerts", o.Alerts)
 			}
 			fail(2)
 			if o := own.Observe(t, map[string]any{"wait_seconds": 20}); len(o.Alerts) != 1 {
 				t.Errorf("observe: %+v, want 1 of them", o.Alerts)
 			}
 			if again := c.hook(t, dir, tool) + c.hook(t, dir, c.input(dir, c.prompt)); again != "" {
-				t.Errorf("the hook delivers it again: %s", again)
+				t.Errorf("hooks after observe = %s, want nothing", again)
 			}
 
 			fail(3)
@@ -172,13 +172,13 @@ func TestHooks(t *testing.T) {
 				t.Errorf("turned off: %s, want nothing", got)
 			}
 			if got := c.hook(t, dir, c.input(dir, c.stop, c.again)); got != "" {
-				t.Errorf("held twice in a row: %s", got)
+				t.Errorf("a second stop in a row = %s, want no answer", got)
 			}
 			if alerts := blockOf(t, c.hookUntilAlert(t, dir, stop, c.block)); len(alerts) != 1 {
 				t.Errorf("held by %+v, want 1 of them", alerts)
 			}
 			if got := c.hook(t, dir, stop) + c.hook(t, dir, stop); got != "" {
-				t.Errorf("held again: %s", got)
+				t.Errorf("later stops = %s, want no answer", got)
 			}
 		})
 	}
@@ -196,7 +196,7 @@ func TestHookPrintsNothing(t *testing.T) {
 			t.Errorf("got %s, want nothing", got)
 		}
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-			t.Errorf("left behind: %v %v", left, err)
+			t.Errorf("files left in the project: %v, %v, want none", left, err)
 		}
 	})
 	sys := e2etest.Start(t)
@@ -249,7 +249,7 @@ func TestHookPrintsNothing(t *testing.T) {
 			}
 			// The binary has the race detector, and the machine may be busy.
 			if took := time.Since(started); took > 3*time.Second {
-				t.Errorf("it took %v", took)
+				t.Errorf("the hook took %v, want at most 3 s", took)
 			}
 		}
 	})
@@ -307,10 +307,10 @@ func TestSettingsOfAProjectAreNotRead(t *testing.T) {
 	up := func() (statedir.Runtime, error) { return statedir.At(state).Running() }
 	if !harness.Poll(t.Context(), 30*time.Second, func() bool { _, err := up(); return err == nil }) {
 		log, _ := os.ReadFile(statedir.At(state).Log())
-		t.Fatalf("the gateway's bus does not run: %s", log)
+		t.Fatalf("timed out: the gateway's bus does not run: %s", log)
 	}
 	if _, err := os.Stat(theirs); err == nil {
-		t.Error("the project's settings had an effect")
+		t.Errorf("%s exists, want the project's settings ignored", theirs)
 	}
 	r, err := up()
 	if err != nil {
@@ -333,7 +333,7 @@ func TestHookWakes(t *testing.T) {
 	c := hookClients()[0]
 	stop := c.input(dir, c.stop)
 	if code, stdout, stderr := runHook(t, dir, stop, "--client", c.name, "--wait", "300ms"); code != 0 || stdout+stderr != "" {
-		t.Fatalf("nothing came: exit %d: %s%s", code, stdout, stderr)
+		t.Fatalf("a wait without alerts = exit %d: %s%s, want exit 0 and no output", code, stdout, stderr)
 	}
 	type end struct {
 		code           int
@@ -353,6 +353,6 @@ func TestHookWakes(t *testing.T) {
 		t.Errorf("got %+v, want code 2, no stdout and 1 entry in alerts", e)
 	}
 	if got := c.hook(t, dir, c.input(dir, c.tool)); got != "" {
-		t.Errorf("delivered again: %s", got)
+		t.Errorf("the hook after the wait = %s, want nothing", got)
 	}
 }

@@ -59,7 +59,7 @@ func TestAgentsOverHTTP(t *testing.T) {
 					t.Errorf("got %v, %v, want 1 of them and %q in Title", got, err, "unit-"+protocol)
 				}
 				if again, err := a.Observe(t.Context(), nil); err != nil || again.Block != "" {
-					t.Errorf("delivered twice: %s %v", again.Block, err)
+					t.Errorf("the next observe = %s, %v, want no alerts", again.Block, err)
 				}
 			}
 			if protocol == "latest" {

@@ -31,7 +31,7 @@ func TestInspector(t *testing.T) {
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
 		if err != nil {
-			t.Fatalf("%v: %v\n%s\n%s", args, err, out, &stderr)
+			t.Fatalf("run the inspector %v: %v\n%s\n%s", args, err, out, &stderr)
 		}
 		return string(out)
 	}

@@ -56,7 +56,7 @@ func connect(t *testing.T, b *harness.Bus, version string) *host {
 func (h *host) declared(t *testing.T, result json.RawMessage) {
 	t.Helper()
 	if !strings.Contains(string(result), `"extensions":{"io.modelcontextprotocol/events":{}}`) {
-		t.Fatalf("the extension is not declared: %s", result)
+		t.Fatalf("result = %s, want the events extension declared", result)
 	}
 }
 
@@ -120,7 +120,7 @@ func (h *host) note(t *testing.T, stream int, method string, within time.Duratio
 	m := h.next(t, within)
 	r, ok := m.(*jsonrpc.Request)
 	if !ok || r.Method != "notifications/events/"+method {
-		t.Fatalf("no %s: %+v", method, m)
+		t.Fatalf("got %+v, want notifications/events/%s", m, method)
 	}
 	var o occurrence
 	if err := json.Unmarshal(r.Params, &o); err != nil || string(o.Meta["io.modelcontextprotocol/subscriptionId"]) != fmt.Sprint(stream) {
@@ -150,7 +150,7 @@ func (h *host) poll(t *testing.T, cursor string, n int) (commits, next string) {
 		return len(all) >= n
 	}
 	if !harness.Poll(t.Context(), 20*time.Second, enough) {
-		t.Fatalf("%d of %d alerts", len(all), n)
+		t.Fatalf("timed out: got %d alerts, want %d", len(all), n)
 	}
 	return strings.Join(all, " "), cursor
 }
@@ -189,10 +189,10 @@ func TestMCPEvents(t *testing.T) {
 			fail("c2")
 			h = connect(t, sys.Bus, version)
 			if got, from = h.poll(t, from, 1); got != "c2" {
-				t.Errorf("after the gateway's restart: %q", got)
+				t.Errorf("poll after the gateway's restart = %q, want c2", got)
 			}
 			if got, _ := h.poll(t, from, 0); got != "" {
-				t.Errorf("delivered twice: %q", got)
+				t.Errorf("the next poll = %q, want nothing", got)
 			}
 
 			id := h.send(t, "events/stream", alertRaised+`"cursor":`+from)
@@ -203,15 +203,15 @@ func TestMCPEvents(t *testing.T) {
 				t.Errorf("pushed %+v, want commitOf(o) \"c3\" and EventID %v", o, o.Data.ID)
 			}
 			if beat := h.note(t, id, "heartbeat", 40*time.Second); beat.Cursor != o.Cursor {
-				t.Errorf("the heartbeat's cursor is %q, not %q", beat.Cursor, o.Cursor)
+				t.Errorf("the heartbeat's cursor = %q, want %q", beat.Cursor, o.Cursor)
 			}
 			h.notify(t, "notifications/cancelled", fmt.Sprintf(`"requestId":%d,`, id))
 			if r, ok := h.next(t, 20*time.Second).(*jsonrpc.Response); !ok || fmt.Sprint(r.ID.Raw()) != fmt.Sprint(id) {
-				t.Errorf("no end of the stream: %+v", r)
+				t.Errorf("got %+v after the cancellation, want the end of stream %d", r, id)
 			}
 			fail("c4")
 			if got, _ := h.poll(t, `"`+o.Cursor+`"`, 1); got != "c4" {
-				t.Errorf("a poll goes on with %q", got)
+				t.Errorf("poll from the stream's cursor = %q, want c4", got)
 			}
 			h.checkObserved(t, "c4", "c3", "c2", "c1")
 		})
@@ -230,11 +230,11 @@ func (h *host) checkObserved(t *testing.T, commits ...string) {
 	}
 	block, ok := r.Content[1].(*mcp.TextContent)
 	if !ok {
-		t.Fatalf("a block of type %T", r.Content[1])
+		t.Fatalf("the second block has the type %T, want text", r.Content[1])
 	}
 	for _, c := range commits {
 		if !strings.Contains(block.Text, `"`+c+`"`) {
-			t.Errorf("the inbox lacks %s: %s", c, block.Text)
+			t.Errorf("the alerts block = %s, want the commit %s in it", block.Text, c)
 		}
 	}
 }

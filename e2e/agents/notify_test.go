@@ -76,7 +76,7 @@ func lines(t *testing.T, path string) []map[string]any {
 	for line := range strings.Lines(string(data)) {
 		var n map[string]any
 		if err := json.Unmarshal([]byte(line), &n); err != nil {
-			t.Fatalf("%v: %q", err, line)
+			t.Fatalf("decode the notice %q: %v", line, err)
 		}
 		all = append(all, n)
 	}
@@ -86,7 +86,7 @@ func lines(t *testing.T, path string) []map[string]any {
 func arrives(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	if !harness.Poll(t.Context(), 20*time.Second, ok) {
-		t.Errorf("%s does not arrive", what)
+		t.Errorf("timed out: %s does not arrive", what)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestNoticeReachesItsUser(t *testing.T) {
 	case err := <-refused:
 		t.Log(err)
 	case <-time.After(20 * time.Second):
-		t.Error("a dashboard may publish notices")
+		t.Error("a dashboard published a notice, want it refused")
 	}
 	if err := agent.Close(); err != nil || agent.ExitCode() != 0 {
 		t.Errorf("exit %d: %v, want 0", agent.ExitCode(), err)
@@ -159,10 +159,10 @@ func TestNoticeReachesItsUser(t *testing.T) {
 	e2etest.CheckLog(t, agent.Log)
 	log := agent.Log.String()
 	if strings.Count(log, "llm_notify") != 1 || strings.Contains(log, "\nlevel=ERROR") || strings.Contains(log, "s3cret") || strings.ContainsAny(log, "\x1b\u202e") {
-		t.Errorf("the log: %q", log)
+		t.Errorf("log = %q, want one visible line llm_notify without the secret, and no error", log)
 	}
 	if text := tail.Stdout.String() + asJSON.Stdout.String() + log + hook.got() + slack.got(); strings.Contains(text, secret) {
-		t.Error("a secret is delivered")
+		t.Errorf("the secret was delivered, want it masked: %s", text)
 	}
 	if got := alerts.Stdout.String(); got != "" {
 		t.Errorf("alerts got %s, want nothing", got)
@@ -211,14 +211,14 @@ func TestHangingSinksDoNotDelay(t *testing.T) {
 	}
 	// A sink times out after 5 s at the earliest.
 	if took := time.Since(started); took > 4*time.Second {
-		t.Errorf("%d calls took %s", calls, took)
+		t.Errorf("%d calls took %s, want at most 4 s", calls, took)
 	}
 	started = time.Now()
 	if err := agent.Close(); err != nil || agent.ExitCode() != 0 {
 		t.Errorf("exit %d: %v, want 0\n%s", agent.ExitCode(), err, agent.Log)
 	}
 	if took := time.Since(started); took > 2*time.Second { // on a busy machine too
-		t.Errorf("the end took %s", took)
+		t.Errorf("the gateway took %s to end, want at most 2 s", took)
 	}
 	e2etest.CheckLog(t, agent.Log)
 	for _, sink := range []string{"webhook", "slack", "file", "desktop"} {

@@ -58,7 +58,7 @@ func gatewayOnHTTP(t *testing.T, b *harness.Bus, args ...string) mcp.Transport {
 	}
 	t.Cleanup(func() {
 		if err := p.Stop(); err != nil {
-			t.Errorf("%v\n%s", err, p.Log)
+			t.Errorf("stop the gateway: %v\n%s", err, p.Log)
 		}
 		e2etest.CheckLog(t, p.Log)
 	})
@@ -104,7 +104,7 @@ func readsAndHears(t *testing.T, sys *e2etest.System, s *mcp.ClientSession, upda
 		}
 		return heard["tocsin://alerts"] && heard["tocsin://ci/latest"]
 	}) {
-		t.Fatalf("heard of %v", heard)
+		t.Fatalf("timed out: updates came for %v, want tocsin://alerts and tocsin://ci/latest", heard)
 	}
 	var list struct {
 		Alerts  []alert.Alert
@@ -121,7 +121,7 @@ func readsAndHears(t *testing.T, sys *e2etest.System, s *mcp.ClientSession, upda
 		t.Errorf("got %s, want \"\\\"status\\\":\\\"failure\\\"\" once in it", got)
 	}
 	if _, err := s.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "tocsin://alerts/nosuch"}); err == nil {
-		t.Error("an alert that never was")
+		t.Error("reading an alert that does not exist = no error, want one")
 	}
 	p, err := s.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "triage"})
 	if err != nil {

@@ -84,12 +84,12 @@ func TestTypeScriptSDK(t *testing.T) {
 			node.Stderr = &stderr
 			out, err := node.Output()
 			if err != nil {
-				t.Fatalf("%v\n%s\n%s", err, &stderr, b.Log)
+				t.Fatalf("run the SDK's client: %v\n%s\n%s", err, &stderr, b.Log)
 			}
 			checkRaceReports(t, races)
 			var seen sdkSeen
 			if err := json.Unmarshal(out, &seen); err != nil {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("decode the output %s: %v", out, err)
 			}
 			checkSDK(t, ts, seen)
 			if t.Failed() {
@@ -105,7 +105,7 @@ func checkSDK(t *testing.T, ts typeScript, seen sdkSeen) {
 		t.Errorf("%s over %s, want Server \"tocsin\" and Agreed %v", seen.Server, seen.Agreed, ts.agreed)
 	}
 	if want := []string{"configure", "configure_streaming", "notify", "observe"}; !slices.Equal(seen.Tools, want) {
-		t.Errorf("tools: %q", seen.Tools)
+		t.Errorf("tools = %q, want %q", seen.Tools, want)
 	}
 	for marker, text := range map[string]string{"first": seen.Observed, "second": seen.Streamed, "third": seen.After} {
 		if !strings.HasPrefix(text, "--- ALERTS (1) ---") || !strings.Contains(text, "CI failure: "+marker) {
@@ -123,6 +123,6 @@ func checkSDK(t *testing.T, ts typeScript, seen sdkSeen) {
 		t.Errorf("got %+v, want a Notified and a Enabled", seen)
 	}
 	if !strings.HasPrefix(seen.Held, "ended: ") {
-		t.Errorf("the call that was cancelled: %q", seen.Held)
+		t.Errorf("the cancelled call = %q, want it ended", seen.Held)
 	}
 }

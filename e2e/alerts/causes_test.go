@@ -44,7 +44,7 @@ func TestCauseFirst(t *testing.T) {
 	}
 	for i, category := range []alert.Category{alert.Errors, alert.NetworkErrors, alert.Regression} {
 		if a := o.Alerts[1+i]; a.InhibitedBy != cause.ID || a.Symptoms != 0 || a.Reason != "" || a.Context[alert.ReleaseKey] != "web@9f3c2ab1" || a.Context[alert.PageKey] != "/cart" {
-			t.Errorf("%d is no %s under %s: %+v", i, category, cause.ID, a)
+			t.Errorf("alert %d = %+v, want a symptom of %s with the category %s", i, a, cause.ID, category)
 		}
 	}
 	if a := o.Alerts[4]; a.App != "shop" || a.InhibitedBy != "" {
@@ -63,6 +63,6 @@ func TestCauseFirst(t *testing.T) {
 		t.Errorf("%s after it, want it under %q: %+v", a.Timestamp.Sub(cause.Timestamp), want, a)
 	}
 	if strings.Contains(sys.Observe(t, map[string]any{"what": "alerts"}).First, "inhibited_by") {
-		t.Error("the history is as published")
+		t.Error("the alert history has inhibited_by, want the alerts as they were published")
 	}
 }

@@ -31,7 +31,7 @@ func TestFloodOfOneWarningIsAFewLines(t *testing.T) {
 	}
 	defer c.Close()
 	if !harness.Poll(t.Context(), 10*time.Second, c.Connected) {
-		t.Fatal("no connection")
+		t.Fatal("timed out: no connection to the bus")
 	}
 	heard := make(chan struct{}, requests*alerts+requests)
 	if _, err := c.NC.Subscribe("live.alerts.evil.x.y", func(*nats.Msg) { heard <- struct{}{} }); err != nil {
@@ -46,7 +46,7 @@ func TestFloodOfOneWarningIsAFewLines(t *testing.T) {
 		select {
 		case <-heard:
 		case <-time.After(20 * time.Second):
-			t.Fatalf("%d messages of the flood were heard, not %d", n, requests*alerts)
+			t.Fatalf("timed out: %d messages of the flood arrived, want %d", n, requests*alerts)
 		}
 	}
 	// This alert is read after the flood.
@@ -56,7 +56,7 @@ func TestFloodOfOneWarningIsAFewLines(t *testing.T) {
 		page = e2etest.Get(t, sys.Bus.DashboardURL+"/api/alerts")
 		return strings.Contains(page.Body, "after")
 	}) {
-		t.Fatalf("the page's alerts: %d %.300s", page.Status, page.Body)
+		t.Fatalf("timed out: the page's alerts = %d %.300s, want the alert after the flood", page.Status, page.Body)
 	}
 	skipped := func() int { return strings.Count(sys.Bus.Log.String(), "ignored a message that is not") }
 	if got := skipped(); got == 0 || got > few {
@@ -66,6 +66,6 @@ func TestFloodOfOneWarningIsAFewLines(t *testing.T) {
 		t.Error(err)
 	}
 	if log := sys.Bus.Log.String(); skipped() > 2*few || !strings.Contains(log, "repeated=") && !strings.Contains(log, "similar=") {
-		t.Errorf("the end of the process does not count them:\n%s", log)
+		t.Errorf("log =\n%s\nwant the skipped messages counted, at most %d", log, 2*few)
 	}
 }

@@ -33,7 +33,7 @@ func TestFailingHealthCheck(t *testing.T) {
 				return len(ofCategory(got, alert.Errors)) > 0
 			})
 			if !ended {
-				t.Fatalf("got %+v, without the last one", got)
+				t.Fatalf("timed out: got %+v, want the last alert too", got)
 			}
 			failed := append(ofCategory(got, alert.NetworkErrors), ofCategory(got, alert.Anomaly)...)
 			if len(failed) != 1 || failed[0].Title != "Server error: GET /health → 503" || failed[0].Count > 1 {

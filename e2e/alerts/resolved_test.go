@@ -95,7 +95,7 @@ func TestResolvedAfterDelivery(t *testing.T) {
 	})
 	for _, a := range got {
 		if raised[a.DedupKey] == "" || a.Resolves != raised[a.DedupKey] {
-			t.Errorf("%s resolves %q, raised were %v", a.DedupKey, a.Resolves, raised)
+			t.Errorf("%s resolves %q, want the alert raised with that key: %v", a.DedupKey, a.Resolves, raised)
 		}
 	}
 }

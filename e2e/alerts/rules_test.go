@@ -76,10 +76,10 @@ func TestRuleFlags(t *testing.T) {
 		t.Fatalf("got %+v, want 1 entry in spikes[\"web\"] and 1 entry in spikes[\"shop\"]\n%s", spikes, sys.Bus.Log)
 	}
 	if web := spikes["web"][0]; !strings.Contains(web.Title, "3x") || web.Context["rule"] == "rate-tail" {
-		t.Errorf("web is not judged by ratio3x: %+v", web)
+		t.Errorf("spike of web = %+v, want one of the rule ratio3x", web)
 	}
 	if shop := spikes["shop"][0]; !strings.Contains(shop.Detail, "expected") || !strings.Contains(shop.Detail, "p = ") || shop.Context["rule"] != "rate-tail" {
-		t.Errorf("shop is not judged by rate-tail: %+v", shop)
+		t.Errorf("spike of shop = %+v, want one of the rule rate-tail", shop)
 	}
 }
 
@@ -89,19 +89,19 @@ func TestRemovedRuleFlags(t *testing.T) {
 	t.Parallel()
 	sys := e2etest.Start(t, "--anomaly=both")
 	if log := sys.Bus.Log.String(); !strings.Contains(log, "--anomaly") || !strings.Contains(log, "TOCSIN_ANOMALY") || !strings.Contains(log, "taken as auto") {
-		t.Errorf("no warning of --anomaly both: %s", log)
+		t.Errorf("log = %s, want a warning that --anomaly=both is taken as auto", log)
 	}
 	burst(t, sys, "web")
 	tail := e2etest.Run(t, sys.Bus.StateDir, "tail", "--shadow", "--json")
 	if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.Contains(tail.Stdout.String(), "Error spike in logs: more than 3x") }) {
-		t.Errorf("tail --shadow does not tail: %s%s", tail.Stdout, tail.Log)
+		t.Errorf("timed out: tail --shadow shows no spike: %s%s", tail.Stdout, tail.Log)
 	}
 	if log := tail.Log.String(); !strings.Contains(log, "tail --shadow has no effect") {
-		t.Errorf("no warning of tail --shadow: %s", log)
+		t.Errorf("log = %s, want a warning that tail --shadow has no effect", log)
 	}
 }
 
-// TestSingleSlowLoadIsWithdrawn checks that one slow load raises an alert that says so,
+// TestSingleSlowLoadIsWithdrawn checks that one slow load raises an alert for a single load,
 // and that the next loads withdraw it.
 func TestSingleSlowLoadIsWithdrawn(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestUnknownRuleIsRefused(t *testing.T) {
 		case <-p.Done():
 		case <-time.After(20 * time.Second):
 			_ = p.Kill()
-			t.Fatalf("%v goes on", args)
+			t.Fatalf("timed out: %v is still running", args)
 		}
 		if text := p.Log.String(); p.ExitCode() != 2 || !strings.Contains(text, "auto, ratio3x, rate-tail") || strings.Count(text, "\n") != 1 {
 			t.Errorf("%v: got %d %s, want ExitCode 2, \"auto, ratio3x, rate-tail\" in text and one line", args, p.ExitCode(), text)

@@ -22,7 +22,7 @@ func refusal(t *testing.T, sys *e2etest.System, args map[string]any) string {
 	_, err := sys.Agent.Call(t.Context(), "configure", args)
 	var toolError *harness.ToolError
 	if !errors.As(err, &toolError) {
-		t.Fatalf("%v: %v", args, err)
+		t.Fatalf("configure %v = %v, want a tool error", args, err)
 	}
 	return toolError.Text
 }
@@ -39,7 +39,7 @@ func TestSilence(t *testing.T) {
 	}
 	defer func() {
 		if err := b.Stop(); err != nil {
-			t.Errorf("%v\n%s", err, b.Log)
+			t.Errorf("stop the bus: %v\n%s", err, b.Log)
 		}
 		e2etest.CheckLog(t, b.Log)
 	}()
@@ -142,7 +142,7 @@ func TestAcknowledge(t *testing.T) {
 		t.Errorf("got %+v, want 1 entry in Acks and AlertID %v", list, delivered[0].ID)
 	}
 	if o := other.Observe(t, nil); len(o.Alerts) != 0 {
-		t.Errorf("the acknowledged alert is still pending: %+v", o.Alerts)
+		t.Errorf("observe of another client = %+v, want the acknowledged alert suppressed", o.Alerts)
 	}
 	sys.PostVitals(t, "/cart", 3300) // the same again
 	sys.WaitReceived(t, 2)
@@ -189,7 +189,7 @@ func TestSilenceExpires(t *testing.T) {
 	}
 	defer c.Close()
 	if !harness.Poll(t.Context(), 10*time.Second, c.Connected) {
-		t.Fatal("no connection")
+		t.Fatal("timed out: no connection to the bus")
 	}
 	kv, err := c.JS.KeyValue(t.Context(), bus.BucketSilences)
 	if err != nil {
@@ -203,7 +203,7 @@ func TestSilenceExpires(t *testing.T) {
 	}
 	sys.PostServerError(t, "web", "/during")
 	if time.Since(now) > lasts {
-		t.Fatalf("it took longer than the silence, %s, to raise an alert", lasts)
+		t.Fatalf("raising an alert took longer than the silence of %s, want it within", lasts)
 	}
 	over := func() bool { return len(sys.Configure(t, map[string]any{"action": "silence_list"}).Silences) == 0 }
 	if !harness.Poll(t.Context(), 10*time.Second, over) {

@@ -16,7 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// TestUsageErrors checks for exit status 2 and one line that says what to do.
+// TestUsageErrors checks for exit status 2 and one line with the remedy.
 func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -55,7 +55,7 @@ func TestUsageErrors(t *testing.T) {
 func TestWait(t *testing.T) {
 	t.Parallel()
 	if code, stdout, stderr := e2etest.Tocsin(t, t.TempDir(), "wait"); code != 1 || stdout != "" || !strings.Contains(stderr, "tocsin up") {
-		t.Errorf("no bus: exit %d: %s%s", code, stdout, stderr)
+		t.Errorf("wait without a bus = exit %d: %s%s, want exit 1 and a hint at tocsin up", code, stdout, stderr)
 	}
 	b := e2etest.Up(t)
 	sys := &e2etest.System{Bus: b, Agent: e2etest.Join(t, b, "e2e", "--client=shell")}
@@ -72,7 +72,7 @@ func TestWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := ended.ExitCode(); code != 1 || !strings.HasPrefix(ended.Log.String(), "tocsin: interrupted before an alert came") {
-		t.Errorf("ended by a signal: exit %d: %s", code, ended.Log)
+		t.Errorf("wait ended by a signal = exit %d: %s, want exit 1 with the reason", code, ended.Log)
 	}
 	p, err := harness.Start(e2etest.Binary(t), b.StateDir, nil, "wait", "--client=shell", "--severity=error", "--timeout=30s")
 	if err != nil {
@@ -85,7 +85,7 @@ func TestWait(t *testing.T) {
 	}
 	sys.WaitReceived(t, 2)
 	if o := sys.Observe(t, nil); len(o.Alerts) != 0 {
-		t.Errorf("delivered again: %+v", o.Alerts)
+		t.Errorf("observe after wait = %+v, want no alerts", o.Alerts)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	code, stdout, stderr := e2etest.Tocsin(t, dir, "doctor")
 	if code != 1 || !strings.Contains(stdout, "fix: start it: tocsin up") || strings.Count(stderr, "\n") != 1 {
-		t.Errorf("nothing runs: exit %d\n%s%s", code, stdout, stderr)
+		t.Errorf("doctor without a bus = exit %d\n%s%s\nwant exit 1, the fix, and one line on stderr", code, stdout, stderr)
 	}
 	b := e2etest.Up(t)
 	code, stdout, stderr = e2etest.Tocsin(t, b.StateDir, "doctor")
@@ -177,7 +177,7 @@ func TestCIAndTail(t *testing.T) {
 	waitFor := func(p *harness.Process, what string) {
 		t.Helper()
 		if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.Contains(p.Stdout.String(), what) }) {
-			t.Fatalf("no %q in:\n%s%s", what, p.Stdout, p.Log)
+			t.Fatalf("timed out: output =\n%s%s\nwant %q in it", p.Stdout, p.Log, what)
 		}
 	}
 	waitFor(tail, "lint")
@@ -196,7 +196,7 @@ func TestCIAndTail(t *testing.T) {
 		}
 	}
 	if out := errorsOnly.Stdout.String(); strings.Contains(out, "lint") {
-		t.Errorf("info is no error: %s", out)
+		t.Errorf("tail of errors = %s, want no info alert", out)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestIdleExit(t *testing.T) {
 	}
 	select {
 	case <-b.Done():
-		t.Fatalf("it ended under a gateway\n%s", b.Log)
+		t.Fatalf("the bus ended while a gateway was connected\n%s", b.Log)
 	case <-time.After(7 * time.Second): // longer than the idle time
 	}
 	if err := agent.Close(); err != nil {
@@ -259,7 +259,7 @@ func TestAutostart(t *testing.T) {
 			return err == nil && r.PID != not
 		}) {
 			log, _ := os.ReadFile(statedir.At(dir).Log()) // may be missing
-			t.Fatalf("no bus: %v\n%s\n%s", err, agent.Log, log)
+			t.Fatalf("timed out: no bus runs: %v\n%s\n%s", err, agent.Log, log)
 		}
 		return r
 	}
@@ -290,10 +290,10 @@ func TestAutostart(t *testing.T) {
 		t.Fatalf("exit %d, %v, want 0", agent.ExitCode(), err)
 	}
 	if took := time.Since(started); took > time.Second {
-		t.Errorf("the gateway took %s to end", took)
+		t.Errorf("the gateway took %s to end, want at most 1 s", took)
 	}
 	if _, err := statedir.At(dir).Running(); err != nil {
-		t.Errorf("the bus went with it: %v", err)
+		t.Errorf("the bus after the gateway's end: %v, want it running", err)
 	}
 }
 

@@ -26,6 +26,6 @@ func TestDemo(t *testing.T) {
 	}
 	left, err := os.ReadDir(scratch)
 	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("files left in the working directory: %v, %v, want none", left, err)
 	}
 }

@@ -43,7 +43,7 @@ func TestHealthcheckOfUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code, output := healthcheck(t, b.StateDir, nil); code != 1 || output != "tocsin: tocsin up is not ready: no bus is running on this state directory\n" {
-		t.Errorf("after its end: %d %q", code, output)
+		t.Errorf("healthcheck after the end of the bus = exit %d: %q, want exit 1 with the reason", code, output)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestHealthcheckOfServices(t *testing.T) {
 			// A wildcard address is checked on loopback.
 			env := []string{fmt.Sprintf("%s=0.0.0.0:%d", c.variable, port), "TOCSIN_TOKEN=secret"}
 			if code, output := healthcheck(t, dir, env, service); c.waits != "" && code != 1 || !strings.Contains(output, "does not answer") {
-				t.Errorf("before it runs: %d %q", code, output)
+				t.Errorf("healthcheck before the start = exit %d: %q, want exit 1: does not answer", code, output)
 			}
 			p, err := harness.Start(e2etest.Binary(t), dir, env, append([]string{service}, c.args...)...)
 			if err != nil {
@@ -75,7 +75,7 @@ func TestHealthcheckOfServices(t *testing.T) {
 			}
 			defer func() {
 				if err := p.Stop(); err != nil {
-					t.Errorf("%v\n%s", err, p.Log)
+					t.Errorf("stop the service: %v\n%s", err, p.Log)
 				}
 			}()
 			alive := harness.Poll(t.Context(), healthTimeout, func() bool {
@@ -83,10 +83,10 @@ func TestHealthcheckOfServices(t *testing.T) {
 				return code == 0
 			})
 			if !alive {
-				t.Fatalf("it is not alive\n%s", p.Log)
+				t.Fatalf("timed out: the service is not alive\n%s", p.Log)
 			}
 			if code, output := healthcheck(t, dir, env, service); code != 1 || !strings.HasPrefix(output, "tocsin: "+c.waits) || strings.Count(output, "\n") != 1 {
-				t.Errorf("without a bus: %d %q", code, output)
+				t.Errorf("healthcheck without a bus = exit %d: %q, want exit 1 and the line %q", code, output, "tocsin: "+c.waits)
 			}
 			resp := e2etest.Send(t, "GET", "http://"+net.JoinHostPort("127.0.0.1", fmt.Sprint(port))+"/metrics", "", "Authorization", "Bearer secret")
 			if resp.Status != 200 || !strings.Contains(resp.Body, "\ntocsin_"+service+"_") {

@@ -20,7 +20,7 @@ func TestNoTestToolIsLinked(t *testing.T) {
 	for _, module := range info.Deps {
 		for _, tool := range []string{"gotest.tools/", "github.com/stretchr/", "github.com/onsi/", "github.com/google/go-cmp", "pgregory.net/rapid", "go.uber.org/goleak", "go.uber.org/mock"} {
 			if strings.HasPrefix(module.Path, tool) {
-				t.Errorf("%s %s is linked into the product", module.Path, module.Version)
+				t.Errorf("%s %s is linked into the product, want it in tests only", module.Path, module.Version)
 			}
 		}
 	}

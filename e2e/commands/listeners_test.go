@@ -93,11 +93,11 @@ func TestPublicListeners(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if err := p.Stop(); err != nil {
-			t.Errorf("%v\n%s", err, p.Log)
+			t.Errorf("stop tocsin up: %v\n%s", err, p.Log)
 		}
 	})
 	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return strings.Contains(p.Stdout.String(), "websocket") }) {
-		t.Fatalf("%s%s", p.Stdout, p.Log)
+		t.Fatalf("timed out: tocsin up does not print its websocket:\n%s%s", p.Stdout, p.Log)
 	}
 	if out := p.Stdout.String(); strings.Contains(out, "0.0.0.0") || strings.Contains(out, "[::]") {
 		t.Errorf("got %s, want no \"0.0.0.0\" in it and no \"[::]\" in it", out)
@@ -111,7 +111,7 @@ func TestPublicListeners(t *testing.T) {
 		t.Errorf("got %+v, want NATSURL that begins with \"nats://127.0.0.1:\" and NATSWSURL that begins with \"ws://127.0.0.1:\"", r)
 	}
 	if code, stdout, stderr := e2etest.Tocsin(t, strings.TrimSpace(dir), "tail", "--nats-url="+r.NATSURL, "--last=0"); code != 1 {
-		t.Errorf("a bus without a key must not be open: exit %d: %s%s", code, stdout, stderr)
+		t.Errorf("tail without a key = exit %d: %s%s, want exit 1", code, stdout, stderr)
 	}
 	code, stdout, stderr := e2etest.Tocsin(t, strings.TrimSpace(dir), "ci", "--status=success", "--token=secret")
 	if code != 0 {
@@ -145,11 +145,11 @@ func TestPublicListenersNeedATokenToRead(t *testing.T) {
 		}
 		t.Cleanup(func() {
 			if err := p.Stop(); err != nil {
-				t.Errorf("%v\n%s", err, p.Log)
+				t.Errorf("stop the service: %v\n%s", err, p.Log)
 			}
 		})
 		if !harness.Poll(t.Context(), healthTimeout, func() bool { code, _ := healthcheck(t, b.StateDir, env, args[0]); return code == 0 }) {
-			t.Fatalf("%v is not ready: %s", args, p.Log)
+			t.Fatalf("timed out: %v is not ready: %s", args, p.Log)
 		}
 	}
 	for _, at := range []string{b.IngestURL, b.DashboardURL, "http://" + detector, "http://" + gateway} {

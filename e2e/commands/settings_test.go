@@ -57,12 +57,12 @@ func TestSettingsOfARepositoryAreNotRead(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if err := errors.Join(up.Process.Signal(syscall.SIGTERM), up.Wait()); err != nil {
-			t.Errorf("%v\n%s", err, stderr)
+			t.Errorf("stop tocsin up: %v\n%s", err, stderr)
 		}
 	})
 	running := func() (statedir.Runtime, error) { return statedir.At(state).Running() }
 	if !harness.Poll(t.Context(), 30*time.Second, func() bool { _, err := running(); return err == nil }) {
-		t.Fatalf("no bus on the user's own state directory: %s%s", stdout, stderr)
+		t.Fatalf("timed out: no bus on the user's own state directory: %s%s", stdout, stderr)
 	}
 	r, err := running()
 	if err != nil {
@@ -76,7 +76,7 @@ func TestSettingsOfARepositoryAreNotRead(t *testing.T) {
 		t.Errorf("Host evil.example: %d %s, want 403", a.Status, a.Body)
 	}
 	if _, err := os.Stat(theirs); err == nil {
-		t.Errorf("%s was made", theirs)
+		t.Errorf("%s exists, want it not made", theirs)
 	}
 
 	output, err := run("ci", "--status=failure", "--summary=s").CombinedOutput()
@@ -113,21 +113,21 @@ func TestSettingsFileIsNamed(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if err := p.Stop(); err != nil {
-			t.Errorf("%v\n%s", err, p.Log)
+			t.Errorf("stop tocsin up: %v\n%s", err, p.Log)
 		}
 	})
 	if !harness.Poll(t.Context(), 30*time.Second, func() bool { return strings.Contains(p.Stdout.String(), "settings") }) {
-		t.Fatalf("%s%s", p.Stdout, p.Log)
+		t.Fatalf("timed out: tocsin up prints no settings:\n%s%s", p.Stdout, p.Log)
 	}
 	if !strings.Contains(p.Stdout.String(), own) || !strings.Contains(p.Log.String(), `"file":"`+own+`"`) {
-		t.Errorf("tocsin up does not name %s:\n%s%s", own, p.Stdout, p.Log)
+		t.Errorf("tocsin up prints and logs\n%s%s\nwant the settings file %s in both", p.Stdout, p.Log, own)
 	}
 	doctor, err := harness.Start(e2etest.Binary(t), state, env, "doctor")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if doctor.ExitCode() != 0 || !strings.Contains(doctor.Stdout.String(), "settings file    "+own) {
-		t.Errorf("the doctor does not name %s: exit %d\n%s%s", own, doctor.ExitCode(), doctor.Stdout, doctor.Log)
+		t.Errorf("doctor = exit %d\n%s%s\nwant exit 0 and the settings file %s", doctor.ExitCode(), doctor.Stdout, doctor.Log, own)
 	}
 	if err := os.Chmod(own, 0o666); err != nil {
 		t.Fatal(err)

@@ -29,7 +29,7 @@ func TestStateDirectoryOfOthers(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		if err := b.Stop(); err != nil {
-			t.Errorf("%v\n%s", err, b.Log)
+			t.Errorf("stop the bus: %v\n%s", err, b.Log)
 		}
 	})
 	if info, err := os.Stat(state); err != nil || info.Mode().Perm() != 0o700 {

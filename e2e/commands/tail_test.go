@@ -29,7 +29,7 @@ func TestTailMasks(t *testing.T) {
 	}
 	defer conn.Close()
 	if !harness.Poll(t.Context(), 10*time.Second, conn.Connected) {
-		t.Fatal("no connection")
+		t.Fatal("timed out: no connection to the bus")
 	}
 	secret := "ghp_" + strings.Repeat("a1B2c3", 6)
 	data, err := json.Marshal(alert.Alert{
@@ -49,14 +49,14 @@ func TestTailMasks(t *testing.T) {
 	for _, args := range [][]string{{"tail"}, {"tail", "--json"}} {
 		tail := e2etest.Run(t, b.StateDir, args...)
 		if !harness.Poll(t.Context(), 20*time.Second, func() bool { return strings.Contains(tail.Stdout.String(), " end") }) {
-			t.Fatalf("%v shows nothing:\n%s%s", args, tail.Stdout, tail.Log)
+			t.Fatalf("timed out: %v prints\n%s%s\nwant a line with \" end\"", args, tail.Stdout, tail.Log)
 		}
 		out := tail.Stdout.String()
 		if strings.Contains(out, secret) || !strings.Contains(out, "[REDACTED") || strings.Contains(out, "\u009b") {
 			t.Errorf("%v: got %q, want no %q in it, \"[REDACTED\" in it and no \"\\u009b\" in it", args, out, secret)
 		}
 		if line := strings.TrimSpace(out); len(args) == 2 && !json.Valid([]byte(line)) {
-			t.Errorf("not JSON: %s", line)
+			t.Errorf("output = %s, want JSON", line)
 		}
 	}
 }

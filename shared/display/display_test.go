@@ -27,16 +27,16 @@ func TestAlert(t *testing.T) {
 	}
 	for _, bad := range []string{"\x1b", `\u001b`, "\u202e", "\x07", `\u0007`, "\u200b"} {
 		if strings.Contains(string(data), bad) {
-			t.Errorf("%q stays in %s", bad, data)
+			t.Errorf("the shown alert has %q, want it removed or visible: %s", bad, data)
 		}
 	}
 	for _, masked := range []string{a.Title, a.Detail, a.URL, a.Reason, a.InhibitedBy} {
 		if strings.Contains(masked, secret) {
-			t.Errorf("a secret stays in %s", masked)
+			t.Errorf("the shown alert has the secret, want it masked: %s", masked)
 		}
 	}
 	if n := len([]rune(a.Detail)); n != alert.MaxDetail {
-		t.Errorf("%d characters of detail", n)
+		t.Errorf("the detail has %d characters, want %d", n, alert.MaxDetail)
 	}
 }
 
@@ -54,12 +54,12 @@ func TestResult(t *testing.T) {
 	}
 	for _, bad := range []string{`\u001b`, `\n`, "\u202e"} {
 		if strings.Contains(string(data), bad) {
-			t.Errorf("%q stays in %s", bad, data)
+			t.Errorf("the shown result has %q, want it removed or visible: %s", bad, data)
 		}
 	}
 	for _, masked := range []string{r.Summary, r.Name, r.Failures[0].Message} {
 		if strings.Contains(masked, secret) {
-			t.Errorf("a secret stays in %s", masked)
+			t.Errorf("the shown result has the secret, want it masked: %s", masked)
 		}
 	}
 }

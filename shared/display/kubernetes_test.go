@@ -2,9 +2,10 @@ package display_test
 
 import (
 	"encoding/json"
-	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tocsin-bus/tocsin/shared/display"
 	"github.com/tocsin-bus/tocsin/shared/kube"
@@ -37,19 +38,19 @@ func TestKubernetes(t *testing.T) {
 	}
 	for _, bad := range []string{secret, "\x1b", `\u001b`, "\u202e"} {
 		if strings.Contains(string(data), bad) {
-			t.Errorf("%q stays in %s", bad, data)
+			t.Errorf("the shown message has %q, want it masked or removed: %s", bad, data)
 		}
 	}
 	if !strings.HasPrefix(got.Logs[0].Sample, "panic: x\n\tmain.go ") {
-		t.Errorf("%q", got.Logs[0].Sample)
+		t.Errorf("sample = %q, want its line feed and tab kept", got.Logs[0].Sample)
 	}
 	if strings.Contains(got.Event.Message, "\n") || len([]rune(got.Event.Message)) > kube.MaxMessage {
-		t.Errorf("%q", got.Event.Message)
+		t.Errorf("message = %q, want one line of at most %d characters", got.Event.Message, kube.MaxMessage)
 	}
 	if got.Event.Labels["app"] != "web" || len(got.Event.Labels) != 2 || got.Fault.ID != "f1" {
-		t.Errorf("%+v", got.Event.Labels)
+		t.Errorf("labels = %+v and fault id = %q, want 2 labels with app web, and f1", got.Event.Labels, got.Fault.ID)
 	}
-	if !reflect.DeepEqual(given, m()) {
-		t.Error("what was given is changed")
+	if diff := cmp.Diff(m(), given); diff != "" {
+		t.Errorf("Kubernetes changed its argument (-want +got):\n%s", diff)
 	}
 }

@@ -87,7 +87,7 @@ func TestEachServiceAnswersForItself(t *testing.T) {
 	desk := connect(t, b, bus.RoleGateway)
 	bustest.Eventually(t, "connection", desk.Connected)
 	if all, err := presence.Collect(t.Context(), desk, moment); err != nil || len(all) != 0 {
-		t.Fatalf("of nobody: %v %v", all, err)
+		t.Fatalf("Collect without services = %v, %v, want no answers and no error", all, err)
 	}
 	began := time.Now().Add(-time.Hour)
 	for _, s := range []struct {
@@ -111,14 +111,14 @@ func TestEachServiceAnswersForItself(t *testing.T) {
 	host, _ := os.Hostname()
 	for _, h := range all {
 		if h.Host != host || h.PID != os.Getpid() || h.Version != "v1-dirty" || !h.Started.Equal(began) || h.Started.Location() != time.UTC {
-			t.Errorf("%+v", h)
+			t.Errorf("health = %+v, want host %s, PID %d, version v1-dirty and started %s in UTC", h, host, os.Getpid(), began)
 		}
 	}
 	if i := all[3]; !i.OK || i.Ingest == nil || i.Ingest.Accepted != 7 || i.Detector != nil {
-		t.Errorf("%+v", i)
+		t.Errorf("health of the first ingest = %+v, want ok with 7 events accepted and only its own part", i)
 	}
 	if i := all[4]; i.OK || i.Reason != "the bus is unreachable" || i.Ingest.Pressure != "hard" {
-		t.Errorf("%+v", i)
+		t.Errorf("health of the second ingest = %+v, want not ok, the reason that the bus is unreachable, and hard pressure", i)
 	}
 	// The list of nats micro ls.
 	reply := desk.NC.NewInbox()
@@ -133,7 +133,7 @@ func TestEachServiceAnswersForItself(t *testing.T) {
 	for range 5 {
 		m, err := pongs.NextMsg(patience)
 		if err != nil {
-			t.Fatalf("%v: only %v", err, seen)
+			t.Fatalf("wait for an answer to a ping: %v: got %v", err, seen)
 		}
 		var p micro.Ping
 		if err := json.Unmarshal(m.Data, &p); err != nil {
@@ -141,11 +141,11 @@ func TestEachServiceAnswersForItself(t *testing.T) {
 		}
 		seen[p.Name]++
 		if p.Metadata["version"] != "v1-dirty" {
-			t.Errorf("%+v", p)
+			t.Errorf("ping = %+v, want version v1-dirty in its metadata", p)
 		}
 	}
 	if seen["tocsin-ingest"] != 2 || seen["tocsin-detector"] != 1 || seen["tocsin-gateway"] != 1 || seen["tocsin-dashboard"] != 1 {
-		t.Errorf("%v", seen)
+		t.Errorf("services = %v, want 2 ingest, 1 detector, 1 gateway and 1 dashboard", seen)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestAnswersAgain(t *testing.T) {
 		b.Start()
 		all := collect(t, desk, 1)
 		if all[0].ID != cfg.ID || !all[0].OK {
-			t.Fatalf("%+v", all)
+			t.Fatalf("Collect = %+v, want the service %s, ok", all, cfg.ID)
 		}
 		b.Stop()
 		bustest.Eventually(t, "end of the bus", func() bool { return !desk.Connected() && !ingest.Connected() })
@@ -192,7 +192,7 @@ func TestCollectEnds(t *testing.T) {
 	<-asked
 	cancel()
 	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
+		t.Errorf("Collect of a cancelled call = %v, want %v", err, context.Canceled)
 	}
 	close(answer)
 	collect(t, desk, 1)
@@ -211,7 +211,7 @@ func TestForeignAnswers(t *testing.T) {
 	}
 	begin(t, connect(t, b, bus.RoleDetector), presence.Identify("detector", "v1", bustest.Quiet()), func() query.Health { return query.Health{OK: true} })
 	if all := collect(t, desk, 1); all[0].Service != "detector" {
-		t.Errorf("%+v", all)
+		t.Errorf("Collect = %+v, want the detector", all)
 	}
 }
 
@@ -239,7 +239,7 @@ func TestClosedForGood(t *testing.T) {
 		t.Fatal("it does not end")
 	}
 	if err := presence.Serve(t.Context(), c, cfg, ready); err == nil {
-		t.Error("Serve does not return on a closed session")
+		t.Error("Serve on a closed session = nil, want an error")
 	}
 }
 
@@ -259,7 +259,7 @@ func TestCollectService(t *testing.T) {
 		return all, answered
 	}
 	if all, answered := ask(long); len(all) != 0 || answered {
-		t.Errorf("nobody is there: got %+v, %t", all, answered)
+		t.Errorf("CollectService without instances = %+v, %t, want none, false", all, answered)
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -293,6 +293,6 @@ func TestCollectService(t *testing.T) {
 	one := long
 	one.Expected = 1
 	if all, _ := ask(one); len(all) != 1 {
-		t.Errorf("one is expected: got %+v", all)
+		t.Errorf("CollectService that expects 1 answer = %+v, want 1", all)
 	}
 }

@@ -19,7 +19,7 @@ func TestChange(t *testing.T) {
 	b.Provision(bus.Layout{})
 	c := b.Connect(bus.RoleGateway)
 	if set, err := silence.Read(t.Context(), c); err != nil || len(set.Silences)+len(set.Acks) != 0 {
-		t.Fatalf("%+v %v", set, err)
+		t.Fatalf("Read of an empty bucket = %+v, %v, want nothing", set, err)
 	}
 	const writers = 4
 	now := time.Now()
@@ -43,10 +43,10 @@ func TestChange(t *testing.T) {
 	}
 	set, err := silence.Read(t.Context(), c)
 	if err != nil || len(set.Silences) != writers || len(set.Acks) != 0 {
-		t.Errorf("%+v %v", set, err)
+		t.Errorf("Read = %+v, %v, want %d silences", set, err, writers)
 	}
 	documents, err := silence.Records(t.Context(), c)
 	if err != nil || len(documents) != 1 || documents[0].Key != bus.KeySilences {
-		t.Errorf("%+v %v", documents, err)
+		t.Errorf("Records = %+v, %v, want the record of the silences", documents, err)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/silence"
 )
 
-// TestChangeInACluster: writers at each server, each of which goes and comes back
-// meanwhile, lose none of each other's changes. What a writer reads may be a
-// replica's that lags, and an answer may get lost: then it asks again.
+// TestChangeInACluster checks that concurrent writers on all servers lose none of each other's
+// changes while each server stops and restarts. A writer may read from a replica that lags,
+// and tries again when an answer gets lost.
 func TestChangeInACluster(t *testing.T) {
 	rig := bustest.Cluster(t, 3)
 	rig.Provision(bus.Layout{})
@@ -47,7 +47,7 @@ func TestChangeInACluster(t *testing.T) {
 						break
 					}
 					if time.Now().After(deadline) {
-						t.Errorf("%s: %v", s.ID, err)
+						t.Errorf("add silence %s: %v, want success within a minute", s.ID, err)
 						return
 					}
 				}
@@ -83,7 +83,7 @@ func TestChangeInACluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%d silences of %d", len(set.Silences), each*rig.Len())
+			t.Fatalf("%d silences are stored, want %d", len(set.Silences), each*rig.Len())
 		}
 	}
 	ids := map[string]int{}
@@ -91,6 +91,6 @@ func TestChangeInACluster(t *testing.T) {
 		ids[s.ID]++
 	}
 	if len(ids) != each*rig.Len() || len(set.Silences) != len(ids) {
-		t.Errorf("%v", ids)
+		t.Errorf("silences = %v, want %d different ones", ids, each*rig.Len())
 	}
 }

@@ -3,10 +3,11 @@ package silence_test
 import (
 	"bytes"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"pgregory.net/rapid"
 
@@ -21,23 +22,23 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := silence.Silences{{ID: "s1", DedupKey: "k", Category: alert.CI, App: "web", Reason: "a <deploy>", By: "me", Created: start, Until: at(60)}}
-	if !reflect.DeepEqual(list, want) {
-		t.Errorf("%+v", list)
+	if diff := cmp.Diff(want, list); diff != "" {
+		t.Errorf("DecodeSilences (-want +got):\n%s", diff)
 	}
 	if data, err := list.Encode(); err != nil || string(data) != silences {
-		t.Errorf("%s, %v", data, err)
+		t.Errorf("Encode = %s, %v, want %s", data, err, silences)
 	}
 	const acks = `{"acks":[{"alert_id":"a1","app":"web","dedup_key":"k","severity":"error","since":"2026-01-28T14:30:00Z","by":"me","created":"2026-01-28T14:31:00Z","until":"2026-01-29T14:31:00Z"}]}`
 	known, err := silence.DecodeAcks([]byte(acks))
 	if err != nil || len(known) != 1 || known[0] != (silence.Ack{AlertID: "a1", App: "web", DedupKey: "k", Severity: alert.Error, Since: start, By: "me", Created: at(1), Until: at(24*60 + 1)}) {
-		t.Errorf("%+v, %v", known, err)
+		t.Errorf("DecodeAcks = %+v, %v, want the acknowledgement of a1", known, err)
 	}
 	if data, err := known.Encode(); err != nil || string(data) != acks {
-		t.Errorf("%s, %v", data, err)
+		t.Errorf("Encode = %s, %v, want %s", data, err, acks)
 	}
 	for got, want := range map[string]string{must(t, silence.Silences(nil).Encode): `{"silences":[]}`, must(t, silence.Acks(nil).Encode): `{"acks":[]}`} {
 		if got != want {
-			t.Errorf("empty: %s", got)
+			t.Errorf("Encode of an empty list = %s, want %s", got, want)
 		}
 	}
 }
@@ -62,19 +63,19 @@ func TestDocumentsOfOthers(t *testing.T) {
 		`{"silences":[{"id":"s1","app":"web"}]}`: 0,
 	} {
 		if list, err := silence.DecodeSilences([]byte(data)); err != nil || len(list) != want {
-			t.Errorf("%s: %+v, %v", data, list, err)
+			t.Errorf("DecodeSilences(%s) = %+v, %v, want %d silences", data, list, err, want)
 		}
 	}
 	many := `{"silences":[` + strings.Repeat(`{"id":"old","app":"web","until":"2026-01-28T15:30:00Z","created":"2026-01-28T15:30:00Z"},`, 500) +
 		`{"id":"new","app":"web","until":"2026-01-28T15:30:00Z","created":"2026-01-28T15:30:00Z"}]}`
 	if list, err := silence.DecodeSilences([]byte(many)); err != nil || len(list) != 200 || list[199].ID != "new" {
-		t.Errorf("%d, %v", len(list), err)
+		t.Errorf("DecodeSilences of too many = %d silences, %v, want 200 with the newest", len(list), err)
 	}
 	for _, data := range []string{``, `[]`, `{"silences":{}}`, `{"silences":[{"until":"soon"}]}`, `{"acks":7}`} {
 		_, errSilences := silence.DecodeSilences([]byte(data))
 		_, errAcks := silence.DecodeAcks([]byte(data))
 		if errSilences == nil && errAcks == nil {
-			t.Errorf("taken: %s", data)
+			t.Errorf("both lists were decoded from %s, want errors", data)
 		}
 	}
 }
@@ -95,7 +96,7 @@ func FuzzDocuments(f *testing.F) {
 			})
 			for _, s := range list {
 				if s.DedupKey == "" && s.Category == "" && s.App == "" {
-					t.Fatalf("matches everything: %+v", s)
+					t.Fatalf("decoded a silence that matches everything: %+v, want it left out", s)
 				}
 			}
 		}
@@ -117,10 +118,10 @@ func roundTrip(t *testing.T, encode func() ([]byte, error), decode func([]byte) 
 	}
 	again, err := decode(data)
 	if err != nil {
-		t.Fatalf("%v: %s", err, data)
+		t.Fatalf("decode the encoded list: %v: %s", err, data)
 	}
 	if other, err := again(); err != nil || !bytes.Equal(other, data) {
-		t.Fatalf("%v: %s and then %s", err, data, other)
+		t.Fatalf("encoded again = %s, %v, want %s", other, err, data)
 	}
 }
 
@@ -156,7 +157,7 @@ func TestProperties(t *testing.T) {
 				}
 				for _, a := range delivered {
 					if suppresses(silence.Set{Silences: next}, a, now) {
-						t.Fatalf("delivered, and suppressed by a later silence: %+v", a)
+						t.Fatalf("a delivered alert is suppressed by a later silence, want it pending: %+v", a)
 					}
 				}
 				set.Silences = next
@@ -175,14 +176,14 @@ func TestProperties(t *testing.T) {
 				}
 			}
 			if written(t, before) != beforeText {
-				t.Fatal("a list that was handed out was changed")
+				t.Fatalf("a change altered the list before it: got %s, want %s", written(t, before), beforeText)
 			}
 			if len(set.Silences.Active(now)) > silence.MaxSilences || len(set.Acks) > silence.MaxAcks {
-				t.Fatal("too many")
+				t.Fatalf("%d active silences and %d acknowledgements, want at most %d and %d", len(set.Silences.Active(now)), len(set.Acks), silence.MaxSilences, silence.MaxAcks)
 			}
 			for _, a := range held {
 				if now.Sub(a.Timestamp) < 24*time.Hour && !suppresses(set, a, now) {
-					t.Fatalf("suppressed, and delivered later: %+v\n%s", a, written(t, set))
+					t.Fatalf("an alert that was suppressed is not any more, want it suppressed: %+v\n%s", a, written(t, set))
 				}
 			}
 		}
@@ -193,7 +194,7 @@ func written(t *rapid.T, s silence.Set) string {
 	one, err := s.Silences.Encode()
 	two, err2 := s.Acks.Encode()
 	if err != nil || err2 != nil {
-		t.Fatal(err, err2)
+		t.Fatalf("encode the lists: %v, %v", err, err2)
 	}
 	return string(one) + string(two)
 }

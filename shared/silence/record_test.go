@@ -45,13 +45,13 @@ func TestInto(t *testing.T) {
 	} {
 		d := silence.RecordOf(bus.Message{Subject: "$KV." + bus.BucketSilences + "." + tt.key, Seq: 7, Data: tt.data})
 		if d.Key != tt.key || d.Revision != 7 {
-			t.Fatalf("%+v", d)
+			t.Fatalf("RecordOf = %+v, want key %s and revision 7", d, tt.key)
 		}
 		if err := d.Apply(&set); (err != nil) != tt.fails {
-			t.Errorf("%s: %v", tt.key, err)
+			t.Errorf("Apply of %s = %v, want an error: %t", tt.key, err, tt.fails)
 		}
 		if len(set.Silences) != tt.silences || len(set.Acks) != tt.acks {
-			t.Errorf("%s: %+v", tt.key, set)
+			t.Errorf("Apply of %s gives %+v, want %d silences and %d acknowledgements", tt.key, set, tt.silences, tt.acks)
 		}
 	}
 	for _, tt := range []struct {
@@ -65,15 +65,15 @@ func TestInto(t *testing.T) {
 	} {
 		d := silence.RecordOf(bus.Message{Subject: "$KV." + bus.BucketSilences + "." + tt.key, Seq: 7, Header: nats.Header{tt.header: {tt.value}}})
 		if err := d.Apply(&set); err != nil || len(set.Silences) != tt.silences || len(set.Acks) != tt.acks {
-			t.Errorf("%s %s: %+v, %v", tt.value, tt.key, set, err)
+			t.Errorf("Apply of %s %s gives %+v, %v, want %d silences and %d acknowledgements", tt.value, tt.key, set, err, tt.silences, tt.acks)
 		}
 	}
 }
 
-// TestUnreadable: who can't read a document says what can be done about it.
+// TestUnreadable checks that the error for an unreadable document names the remedy.
 func TestUnreadable(t *testing.T) {
 	d := silence.Record{Key: bus.KeyAcks, Data: []byte(`{"acks":"all"}`)}
 	if err := d.Apply(new(silence.Set)); err == nil || !strings.Contains(err.Error(), "nats kv del silences acks") {
-		t.Error(err)
+		t.Errorf("Apply of an unreadable document = %v, want an error with the command to delete it", err)
 	}
 }

@@ -144,11 +144,11 @@ func TestAcknowledge(t *testing.T) {
 				after, ended := before.Apply(a)
 				set.Acks = after
 				if _, again := after.Apply(a); len(again) > 0 {
-					t.Error("the same alert ends it twice")
+					t.Errorf("the same alert ended %+v a second time, want none", again)
 				}
 				why, suppressed := set.Suppresses(a, now)
 				if suppressed && (len(ended) > 0 || why.Ack != acked.ID) {
-					t.Errorf("suppressed by %+v, ended %v", why, ended)
+					t.Errorf("suppressed by %+v and ended %v, want suppressed by the acknowledgement of %s or ended", why, ended, acked.ID)
 				}
 				if other, changed := before.MarkEnded(ended...); changed != (len(ended) > 0) || !reflect.DeepEqual(other, after) {
 					t.Errorf("MarkEnded = %+v, want %+v", other, after)
@@ -170,16 +170,16 @@ func TestAcknowledgedAgain(t *testing.T) {
 	acks, _ = acks.Apply(worse)
 	acks = acks.Add(silence.Acknowledge(worse, "me", at(21)), at(21))
 	if set := (silence.Set{Acks: acks}); len(acks) != 1 || !suppresses(set, first, at(22)) || !suppresses(set, worse, at(22)) || !suppresses(set, raised("k", 22), at(22)) {
-		t.Errorf("%+v", acks)
+		t.Errorf("acknowledgements = %+v, want one that suppresses both alerts and repetitions", acks)
 	}
 	// One that was seen before does not weaken it.
 	acks = acks.Add(silence.Acknowledge(first, "me", at(30)), at(30))
 	if set := (silence.Set{Acks: acks}); len(acks) != 1 || !suppresses(set, raised("k", 31), at(31)) {
-		t.Errorf("%+v", acks)
+		t.Errorf("acknowledgements = %+v, want one that still suppresses repetitions", acks)
 	}
 	ended, k, err := acks.End(first.ID, at(40))
 	if err != nil || k.AlertID != first.ID || len(ended.Active(at(40))) != 0 || len(acks.Active(at(40))) != 1 {
-		t.Errorf("%+v, %+v, %v", ended, k, err)
+		t.Errorf("End = %+v, %+v, %v, want the acknowledgement of %s ended in a new list", ended, k, err, first.ID)
 	}
 	if _, _, err := ended.End(first.ID, at(41)); !errors.Is(err, silence.ErrUnknown) {
 		t.Errorf("End of an ended acknowledgement = %v, want ErrUnknown", err)
@@ -208,10 +208,10 @@ func TestSilencesAreBounded(t *testing.T) {
 		}
 	}
 	if err := add("more", 1); !errors.Is(err, silence.ErrFull) || len(list) != silence.MaxSilences {
-		t.Fatalf("%v, %d", err, len(list))
+		t.Fatalf("one silence too many: error = %v and %d silences, want %v and %d", err, len(list), silence.ErrFull, silence.MaxSilences)
 	}
 	if err := add("k7", 1); err != nil || len(list) != silence.MaxSilences {
-		t.Fatalf("the same again: %v, %d", err, len(list))
+		t.Fatalf("the same silence again: error = %v and %d silences, want no error and %d", err, len(list), silence.MaxSilences)
 	}
 	next, s, err := list.End("id of k9", at(2))
 	if err != nil || s.DedupKey != "k9" || !s.Until.Equal(at(2)) || !list[9].Until.Equal(at(10)) {
@@ -231,10 +231,10 @@ func TestSilencesAreBounded(t *testing.T) {
 		}
 	}
 	if n := len(list); n != 101 || len(list.Active(at(20+20*199))) != 1 {
-		t.Fatalf("%d are kept", n)
+		t.Fatalf("%d silences are kept, want 101, one of them active", n)
 	}
 	if err := add("after a week", 20+20*200+7*24*60); err != nil || len(list) != 1 {
-		t.Fatalf("%v: %d are kept for longer than alerts", err, len(list))
+		t.Fatalf("after a week: error = %v and %d silences are kept, want 1", err, len(list))
 	}
 }
 
@@ -246,7 +246,7 @@ func TestASilenceNamesSomething(t *testing.T) {
 		"a key too long": {ID: "a", DedupKey: strings.Repeat("k", silence.MaxKey+1), Until: at(1), Created: start},
 	} {
 		if list, _, err := silence.Silences(nil).Add(s, start); err == nil || len(list) != 0 {
-			t.Errorf("%s: %+v", name, list)
+			t.Errorf("Add of %s = %+v, %v, want an error and an empty list", name, list, err)
 		}
 	}
 }
@@ -260,7 +260,7 @@ func TestAcksAreBounded(t *testing.T) {
 		add(fmt.Sprint("k", i), 0)
 	}
 	if len(list) != silence.MaxAcks || list[0].DedupKey != "k1" {
-		t.Fatalf("%d, from %s", len(list), list[0].DedupKey)
+		t.Fatalf("%d acknowledgements from %s, want %d from k1", len(list), list[0].DedupKey, silence.MaxAcks)
 	}
 	var err error
 	if list, _, err = list.End("k7@0", at(1)); err != nil {
@@ -268,7 +268,7 @@ func TestAcksAreBounded(t *testing.T) {
 	}
 	add("more", 2)
 	if len(list) != silence.MaxAcks || list[0].DedupKey != "k1" || list[6].DedupKey != "k8" {
-		t.Errorf("one that is over goes first: %d, %s, %s", len(list), list[0].DedupKey, list[6].DedupKey)
+		t.Errorf("%d acknowledgements, first %s, seventh %s, want %d, k1 and k8: an ended one is dropped first", len(list), list[0].DedupKey, list[6].DedupKey, silence.MaxAcks)
 	}
 	// Keys are as long as the outside likes: the oldest make room.
 	for i := range 100 {
@@ -276,11 +276,11 @@ func TestAcksAreBounded(t *testing.T) {
 	}
 	data, err := list.Encode()
 	if err != nil || len(data) > 1<<20 || len(list) == 0 || list[len(list)-1].DedupKey != strings.Repeat("k", 100_000)+"99" {
-		t.Errorf("%d bytes of %d, %v", len(data), len(list), err)
+		t.Errorf("%d acknowledgements take %d bytes, error %v, want at most 1 MiB with the newest kept", len(list), len(data), err)
 	}
 	add("after a week", 4+8*24*60)
 	if len(list) != 1 {
-		t.Errorf("%d are kept for longer than alerts", len(list))
+		t.Errorf("after a week %d acknowledgements are kept, want 1", len(list))
 	}
 }
 
@@ -288,13 +288,13 @@ func TestTextsAreFitToBeShown(t *testing.T) {
 	set := silenced(t, silence.Silence{App: "web", Reason: "\x1b[31m" + strings.Repeat("x", 300), By: "me\n"})
 	s := set.Silences[0]
 	if strings.ContainsAny(s.Reason+s.By, "\x1b\n") || len([]rune(s.Reason)) != 200 {
-		t.Errorf("%q %q", s.Reason, s.By)
+		t.Errorf("reason = %q, by = %q, want visible characters, and 200 of the reason", s.Reason, s.By)
 	}
 }
 
-// BenchmarkHushes measures an alert that nothing holds back, with as much silenced
-// as can be.
-func BenchmarkHushes(b *testing.B) {
+// BenchmarkSuppresses checks an alert that nothing suppresses against the most silences and
+// acknowledgements that a set can have.
+func BenchmarkSuppresses(b *testing.B) {
 	var set silence.Set
 	for i := range silence.MaxSilences {
 		var err error

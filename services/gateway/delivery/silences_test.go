@@ -160,7 +160,7 @@ func TestSilenceProperties(t *testing.T) {
 				s.Apply(now, documentsOf(t, set, uint64(2*i+1))...)
 				for _, a := range before {
 					if _, pending := s.Inbox.Find(a.ID); !pending && a.Timestamp.Before(now.Truncate(time.Millisecond)) {
-						t.Fatalf("an alert that was pending before the silence is gone: %+v", a)
+						t.Fatalf("an alert that was pending before the silence is not any more, want it pending: %+v", a)
 					}
 				}
 			case 1:
@@ -181,14 +181,14 @@ func TestSilenceProperties(t *testing.T) {
 				a := l.raise(rapid.SampledFrom([]string{"k", "l"}).Draw(t, "key"), app, severity, now, i)
 				set.Acks, _ = set.Acks.Apply(a)
 				if _, pending := s.Inbox.Find(a.ID); pending == suppressed(a) {
-					t.Fatalf("pending = %v and suppressed = %v: %+v", pending, suppressed(a), a)
+					t.Fatalf("pending = %v and suppressed = %v, want one of them: %+v", pending, suppressed(a), a)
 				}
 			}
 			var pending uint64
 			for _, a := range s.Inbox.Pending() {
 				pending += uint64(a.Occurrences())
 				if suppressed(a) {
-					t.Fatalf("suppressed and pending: %+v", a)
+					t.Fatalf("a pending alert is suppressed, want it removed: %+v", a)
 				}
 			}
 			stats := s.Inbox.Stats()
@@ -197,10 +197,10 @@ func TestSilenceProperties(t *testing.T) {
 				counted += s.Silences.Suppressed(why)
 			}
 			if stats.Offered != came || s.Received != came || came != taken+pending+stats.Silenced || counted != stats.Silenced {
-				t.Fatalf("%d came, %d were taken, %d are pending, %d are counted as suppressed: %+v", came, taken, pending, counted, stats)
+				t.Fatalf("of %d alerts %d were taken, %d are pending and %d suppressed, with %+v; want them to add up", came, taken, pending, counted, stats)
 			}
 			if st := s.Notifier.Stats(); uint64(st.Emitted+st.PendingOffers+st.Suppressed+st.Dropped+st.Filtered+st.Silenced) > came {
-				t.Fatalf("the notifier counts more than the %d that came: %+v", came, st)
+				t.Fatalf("the notifier counts %+v, want at most %d alerts in all", st, came)
 			}
 		}
 	})

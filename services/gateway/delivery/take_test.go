@@ -63,7 +63,7 @@ func TestTakeBlock(t *testing.T) {
 			lines := strings.Split(block, "\n")
 			var alerts []alert.Alert
 			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &alerts); err != nil {
-				t.Fatalf("%v: %s", err, block)
+				t.Fatalf("decode the alerts block: %v: %s", err, block)
 			}
 			if blocks == 0 && (alerts[0].ID != tt.first || tt.summary == "" && len(lines) > 2 || !strings.Contains(lines[1], tt.summary)) {
 				t.Errorf("%s: got %s first and %q, want %s and %q", tt.name, alerts[0].ID, lines[1], tt.first, tt.summary)

@@ -44,7 +44,7 @@ func TestFirstBlockFits(t *testing.T) {
 			Hidden    int `json:"hidden_total"`
 		}
 		if err := json.Unmarshal([]byte(text), &got); err != nil {
-			t.Fatalf("%s: %v: %s", tt.name, err, text)
+			t.Fatalf("%s: decode the block: %v: %s", tt.name, err, text)
 		}
 		if len(text) > MaxBlock || len(got.Logs) != tt.shown || got.Truncated.LeftOut != tt.leftOut || got.What != "logs" || got.Hidden != 3 {
 			t.Errorf("%s: got %d entries and %d left out in %d bytes, want %d and %d", tt.name, len(got.Logs), got.Truncated.LeftOut, len(text), tt.shown, tt.leftOut)
@@ -83,7 +83,7 @@ func TestStatusFits(t *testing.T) {
 				Truncated truncated
 			}
 			if err := json.Unmarshal([]byte(text), &got); err != nil {
-				t.Fatalf("%v: %s", err, text)
+				t.Fatalf("decode the block: %v: %s", err, text)
 			}
 			if len(text) > MaxBlock || len(got.Apps) > limit || len(got.Apps) == 0 {
 				t.Fatalf("got %d apps in %d bytes, want at most %d", len(got.Apps), len(text), limit)
@@ -142,7 +142,7 @@ func FuzzCursor(f *testing.F) {
 			return
 		}
 		if again, err := ParseCursor(c.String(), Logs); err != nil || again != c {
-			t.Errorf("got %+v, %v of %+v", again, err, c)
+			t.Errorf("ParseCursor = %+v, %v, want %+v", again, err, c)
 		}
 	})
 }

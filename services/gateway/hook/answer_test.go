@@ -25,7 +25,7 @@ func TestFirstHookSavesThePosition(t *testing.T) {
 	r := testrig.New(t)
 	r.Publish(t, r.Alert(alert.Warning))
 	if got := r.Hook(t, "agent", testrig.Call("Stop")); got != "" {
-		t.Fatalf("a warning blocked the stop: %s", got)
+		t.Fatalf("a stop with a warning pending = %s, want no answer", got)
 	}
 	if got, want := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))), "alert01"; got != want {
 		t.Errorf("delivered = %q, want %q", got, want)
@@ -92,7 +92,7 @@ func TestResolvedErrorDoesNotBlock(t *testing.T) {
 	end.DedupKey, end.Resolves = failed.DedupKey, failed.ID
 	r.Publish(t, end)
 	if got := r.Hook(t, "agent", testrig.Call("Stop")); got != "" {
-		t.Fatalf("a resolved error blocked the stop: %s", got)
+		t.Fatalf("a stop with a resolved error pending = %s, want no answer", got)
 	}
 	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); !strings.Contains(got, end.ID) && !strings.Contains(got, "Resolved") {
 		t.Errorf("text = %q, want the resolution %s in it", got, end.ID)
@@ -146,7 +146,7 @@ func TestHookReadsTheNewest(t *testing.T) {
 		t.Errorf("text = %.100q, want prefix %q", got, want)
 	}
 	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
-		t.Errorf("delivered again: %s", got)
+		t.Errorf("the next hook = %s, want nothing: the alert was delivered", got)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestWaitWakesTheAgent(t *testing.T) {
 		t.Fatalf("alerts that wake the agent = %q, want %q", got, want)
 	}
 	if got := r.Hook(t, "agent", testrig.Call("PostToolUse")); got != "" {
-		t.Errorf("delivered again: %s", got)
+		t.Errorf("the hook delivered %s after the wait, want nothing", got)
 	}
 
 	r.Publish(t, r.Alert(alert.Error))
@@ -74,10 +74,10 @@ func TestWaitWakesTheAgent(t *testing.T) {
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	if got := waitEnd(t, startWait(t, r, testrig.StopAfterBlock, 300*time.Millisecond)); got != "" {
-		t.Errorf("woken after a blocked stop by an alert from before: %s", got)
+		t.Errorf("an alert from before the blocked stop woke the agent: %s, want nothing", got)
 	}
 	if got := waitEnd(t, startWait(t, r, testrig.Call("PostToolUse"), 0)); got != "" {
-		t.Errorf("waited at another moment than a stop: %s", got)
+		t.Errorf("Wait at another moment than a stop = %s, want nothing", got)
 	}
 	if got, want := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))), "alert04"; got != want {
 		t.Errorf("still pending = %q, want %q", got, want)

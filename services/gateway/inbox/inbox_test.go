@@ -58,7 +58,7 @@ func TestMergesOnArrival(t *testing.T) {
 		t.Errorf("second alert of app %q with count %d, want %q and 0", got[1].App, got[1].Count, "checkout")
 	}
 	if again := b.Take(all); len(again) != 0 {
-		t.Errorf("took twice: %v", again)
+		t.Errorf("a second Take = %v, want nothing", again)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestRevisions(t *testing.T) {
 	}
 	b.Offer(revising(made("old", 2), "old1"))
 	if slices.ContainsFunc(b.Pending(), func(a alert.Alert) bool { return a.DedupKey == "old" }) {
-		t.Error("a revision of an evicted alert is pending")
+		t.Errorf("pending = %v, want no revision of an evicted alert", b.Pending())
 	}
 	if diff := cmp.Diff(inbox.Stats{Offered: 59, Revised: 3, Ignored: 2, Evicted: 1}, b.Stats()); diff != "" {
 		t.Errorf("Stats (-want +got):\n%s", diff)

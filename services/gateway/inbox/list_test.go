@@ -43,21 +43,21 @@ func TestList(t *testing.T) {
 	}
 	same := func(alert.Alert) int { return 0 }
 	if l.DropLowest(same); revise("r", "a1") {
-		t.Error("a revision found an alert in an empty list")
+		t.Error("Revise found an alert in an empty list, want none")
 	}
 	add(entryAlert("a1", "a", alert.Warning))
 	add(entryAlert("b1", "b", alert.Error))
 	add(entryAlert("a2", "a", alert.Info))
 	step("merged", 3, "a2*2", "b1*0")
 	if !revise("r1", "a1") || !revise("r2", "a1") || !revise("r3", "a2") || revise("r4", "r1") || revise("r5", "") {
-		t.Error("Revise does not find the alerts by the ids merged into them, or finds others")
+		t.Error("Revise does not find exactly the alerts with the ids merged into them")
 	}
 	step("revised", 3, "a2*2", "b1*0")
 	for i := range 9 {
 		add(entryAlert(fmt.Sprint("b", i+2), "b", alert.Error))
 	}
 	if !revise("r6", "b1") || !revise("r7", "b10") || revise("r8", "b5") {
-		t.Error("Revise does not find alerts by the first and the newest ids, or finds others")
+		t.Error("Revise does not find exactly the alerts with the first and the newest ids")
 	}
 	step("many", 12, "a2*2", "b10*10")
 	add(entryAlert("c1", "c", alert.Info))

@@ -206,7 +206,7 @@ func TestNothingIsLostOrTakenTwice(t *testing.T) {
 		over := map[string]bool{} // as the reader knows it
 		for _, a := range p.taken {
 			if ids[a.ID] {
-				t.Fatalf("%s is taken twice", a.ID)
+				t.Fatalf("alert %s was taken twice, want once", a.ID)
 			}
 			ids[a.ID] = true
 			over[a.DedupKey] = a.IsResolution()

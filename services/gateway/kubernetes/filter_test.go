@@ -240,14 +240,14 @@ func TestSubjectsPassAllMatches(t *testing.T) {
 		for i, a := range subjects {
 			for j, b := range subjects {
 				if i != j && passes(a, b) {
-					t.Errorf("Subjects = %q, but %s contains %s", subjects, a, b)
+					t.Errorf("Subjects = %q: %s contains %s, want none that contains another", subjects, a, b)
 				}
 			}
 		}
 	})
 	t.Logf("%d matched", matched)
 	if matched == 0 {
-		t.Error("no message matched: the test checks nothing")
+		t.Error("no message matched, want some: the test checks nothing")
 	}
 }
 
@@ -270,7 +270,7 @@ func FuzzSelector(f *testing.F) {
 			return
 		}
 		if err != nil {
-			t.Fatalf("%q normalized to %q: %v", selector, s.Filters().LabelSelector, err)
+			t.Fatalf("the normalized selector %q of %q is refused: %v", s.Filters().LabelSelector, selector, err)
 		}
 		if got, want := again.Filters().LabelSelector, s.Filters().LabelSelector; got != want {
 			t.Errorf("%q normalized twice = %q, want %q", selector, got, want)

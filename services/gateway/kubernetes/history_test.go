@@ -110,7 +110,7 @@ func TestEachFaultOnce(t *testing.T) {
 		for _, m := range l.Newest() {
 			key := m.Fault.ID + " " + m.Fault.State
 			if seen[key] {
-				t.Fatalf("fault %s is returned twice", key)
+				t.Fatalf("fault %s is returned twice, want once", key)
 			}
 			seen[key] = true
 		}

@@ -104,7 +104,7 @@ func FuzzReadFilter(f *testing.F) {
 		got, err := readFilter(data, notifier.DefaultConfig())
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\n\x1b") {
-				t.Errorf("error %q has control characters", err)
+				t.Errorf("error %q has control characters, want none", err)
 			}
 			return
 		}

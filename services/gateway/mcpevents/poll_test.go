@@ -146,7 +146,7 @@ func TestSkipOlder(t *testing.T) {
 		for _, a := range m.kept {
 			recent := now.Sub(a.Time) <= time.Duration(age)*time.Millisecond
 			if a.Position.Seq > after && recent != (a.Position.Seq > got.Seq) {
-				t.Errorf("skipOlder = %d, but alert %d is recent enough: %t", got.Seq, a.Position.Seq, recent)
+				t.Errorf("skipOlder = %d, but alert %d is recent enough: %t; want delivery to begin at the first recent one", got.Seq, a.Position.Seq, recent)
 			}
 		}
 	})

@@ -170,7 +170,7 @@ func TestPushLosesNothing(t *testing.T) {
 					s := parse(l)
 					p, _ := decodeCursor(s.Params.Cursor)
 					if p.Seq < last {
-						t.Fatalf("the cursor went back from %d to %d", last, p.Seq)
+						t.Fatalf("the cursor went from %d back to %d, want it to advance", last, p.Seq)
 					}
 					last = p.Seq
 					if left--; left >= 0 {
@@ -204,7 +204,7 @@ func TestPushLosesNothing(t *testing.T) {
 		}
 		for name := range wanted {
 			if !sent[name] {
-				t.Errorf("%s was never sent", name)
+				t.Errorf("alert %s was never sent, want it sent", name)
 			}
 		}
 	})

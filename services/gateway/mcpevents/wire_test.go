@@ -90,6 +90,6 @@ func TestAlertsWithoutAnIDGetOne(t *testing.T) {
 	a := testAlert("")
 	a.Seq = 5
 	if o := occurrenceOf(*a); o.EventID != "seq-5" {
-		t.Errorf("%q", o.EventID)
+		t.Errorf("EventID = %q, want seq-5", o.EventID)
 	}
 }

@@ -39,11 +39,11 @@ func (c *client) pages(t *testing.T, what, key string, args map[string]any, betw
 		}
 		var list map[string]json.RawMessage
 		if err := json.Unmarshal([]byte(r.blocks[0]), &list); err != nil {
-			t.Fatalf("%v: %s", err, r.blocks[0])
+			t.Fatalf("decode the first block: %v: %s", err, r.blocks[0])
 		}
 		var page []json.RawMessage
 		if err := json.Unmarshal(list[key], &page); err != nil {
-			t.Fatalf("%v: %s", err, r.blocks[0])
+			t.Fatalf("decode the list %s: %v: %s", key, err, r.blocks[0])
 		}
 		for _, e := range page {
 			entries = append(entries, string(e))
@@ -189,7 +189,7 @@ func TestFailureSurvivesWarnings(t *testing.T) {
 		r.Publish(t, a)
 	}
 	if !testrig.Poll(func() bool { received, _ := c.health(t); return received == 61 }) {
-		t.Fatal("the alerts do not come")
+		t.Fatal("timed out: the gateway has not received 61 alerts")
 	}
 	block := c.call(t, "observe", `{"what":"noise"}`).blocks[1]
 	lines := strings.Split(block, "\n")
@@ -238,7 +238,7 @@ func TestLeftOutAlertsStayInTheInbox(t *testing.T) {
 		}
 		_, pending := c.health(t)
 		if pending != 50-len(got) {
-			t.Errorf("%d are pending after %d were delivered", pending, len(got))
+			t.Errorf("%d alerts are pending after %d were delivered, want %d", pending, len(got), 50-len(got))
 		}
 	}
 	slices.Sort(got)
@@ -272,7 +272,7 @@ func TestHistoryUnderAStorm(t *testing.T) {
 	}()
 	defer func() { close(stop); <-done }()
 	if !testrig.Poll(func() bool { received, _ := c.health(t); return received > 2000 }) {
-		t.Fatal("the alerts do not come")
+		t.Fatal("timed out: the gateway has not received over 2000 alerts")
 	}
 	for range 3 {
 		start := time.Now()

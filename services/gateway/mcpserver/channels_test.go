@@ -20,7 +20,7 @@ func TestClaudeChannel(t *testing.T) {
 	c := r.dial(t, "")
 	greeting := c.ask(t, "initialize", claude)
 	if !strings.Contains(string(greeting.Result), `"experimental":{"claude/channel":{}}`) {
-		t.Errorf("no channel is offered: %s", greeting.raw)
+		t.Errorf("initialize = %s, want the capability claude/channel", greeting.raw)
 	}
 	var greeted struct{ Instructions string }
 	if err := json.Unmarshal(greeting.Result, &greeted); err != nil || !strings.Contains(greeted.Instructions, `<channel source="tocsin"`) || len(greeted.Instructions) > 1024 {
@@ -49,7 +49,7 @@ func TestClaudeChannel(t *testing.T) {
 		t.Errorf("got %s, want a channel message with the alert, severity error", m.raw)
 	}
 	if blocks := c.call(t, "observe", `{}`).blocks; len(blocks) != 2 || !strings.Contains(blocks[1], a.ID) {
-		t.Errorf("the channel took it out of the inbox: %v", blocks)
+		t.Errorf("observe = %v, want the alert %s: a channel does not take it out of the inbox", blocks, a.ID)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestChannelsOfTheNewestProtocol(t *testing.T) {
 		t.Errorf("got %v, want 2 blocks", blocks)
 	}
 	if len(messages) > 0 {
-		t.Error("a message came all the same")
+		t.Errorf("got %d messages, want none", len(messages))
 	}
 }
 

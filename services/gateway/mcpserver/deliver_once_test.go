@@ -54,7 +54,7 @@ func TestHookAndObserveDeliverEachAlertOnce(t *testing.T) {
 		t.Errorf("got %v, want %v", got, "alert04")
 	}
 	if got := testrig.DeliveredTitles(t, r.Hook(t, "another", testrig.Call("PostToolUse"))); got != "alert02 alert04 alert03 alert01" {
-		t.Errorf("another client: %s", got)
+		t.Errorf("the hook of another client delivered %s, want all four alerts", got)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestEachAlertIsDeliveredOnce(t *testing.T) {
 		p := &play{t: t, rig: r, app: fmt.Sprint("app", plays), client: fmt.Sprint("agent", plays), delivered: map[string]int{}, sent: map[string]int{}}
 		// The inbox starts here: alerts that other plays left are not delivered.
 		if !testrig.Poll(func() bool { _, err := r.TryHook(p.client, testrig.Call("PostToolUse")); return err == nil }) {
-			rt.Fatal("the hook finds no bus")
+			rt.Fatal("timed out: the hook can't reach the bus")
 		}
 		p.agent = r.open(t, p.client)
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
@@ -98,7 +98,7 @@ func TestEachAlertIsDeliveredOnce(t *testing.T) {
 		}
 		for key, n := range p.sent {
 			if delivered := p.delivered[key]; delivered > n || delivered < n && !p.unsure {
-				rt.Fatalf("%s came %d times and was delivered %d times", key, n, p.delivered[key])
+				rt.Fatalf("%s was delivered %d times, want %d (fewer only after an unsure end)", key, p.delivered[key], n)
 			}
 		}
 	})
@@ -170,12 +170,12 @@ func (p *play) hear(block string) {
 		return
 	}
 	if strings.Contains(block, "left out here") {
-		p.t.Errorf("too much for one block: %.200s", block)
+		p.t.Errorf("the block = %.200s, want all alerts in it", block)
 	}
 	lines := strings.Split(block, "\n")
 	var alerts []alert.Alert
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &alerts); err != nil {
-		p.t.Errorf("%v: %s", err, block)
+		p.t.Errorf("decode the alerts of %s: %v", block, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()

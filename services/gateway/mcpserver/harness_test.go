@@ -152,15 +152,15 @@ func (c *client) next(t *testing.T) message {
 	select {
 	case line, ok := <-c.lines:
 		if !ok {
-			t.Fatal("the gateway has ended")
+			t.Fatal("the gateway ended, want a message")
 		}
 		m := message{raw: line}
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatalf("%v: %s", err, line)
+			t.Fatalf("decode the message %s: %v", line, err)
 		}
 		return m
 	case <-time.After(patience):
-		t.Fatal("no message")
+		t.Fatalf("got no message within %s", patience)
 		return message{}
 	}
 }
@@ -171,7 +171,7 @@ func (c *client) ask(t *testing.T, method, params string) message {
 	id := c.send(t, method, params)
 	m := c.next(t)
 	if m.ID != id {
-		t.Fatalf("not the answer to %s: %s", method, m.raw)
+		t.Fatalf("got %s, want the answer %d to %s", m.raw, id, method)
 	}
 	return m
 }
@@ -190,12 +190,12 @@ func (m message) tool(t *testing.T) result {
 		StructuredContent json.RawMessage               `json:"structuredContent"`
 	}
 	if err := json.Unmarshal(m.Result, &r); err != nil || r.StructuredContent != nil {
-		t.Fatalf("%v: %s", err, m.raw)
+		t.Fatalf("the result of %s (%v) has structured content or can't be decoded", m.raw, err)
 	}
 	out := result{isError: r.IsError}
 	for _, b := range r.Content {
 		if b.Type != "text" {
-			t.Fatalf("a block of type %s", b.Type)
+			t.Fatalf("a block has the type %s, want text", b.Type)
 		}
 		out.blocks = append(out.blocks, b.Text)
 	}
@@ -215,7 +215,7 @@ func (c *client) health(t *testing.T) (received, pending int) {
 	}
 	text := c.call(t, "configure", `{"action":"health"}`).blocks[0]
 	if err := json.Unmarshal([]byte(text), &h); err != nil {
-		t.Fatalf("%v: %s", err, text)
+		t.Fatalf("decode the health %s: %v", text, err)
 	}
 	return h.Inbox.Received, h.Inbox.Pending
 }
@@ -225,7 +225,7 @@ func (c *client) pending(t *testing.T, n int) {
 	t.Helper()
 	var got int
 	if !testrig.Poll(func() bool { _, got = c.health(t); return got == n }) {
-		t.Fatalf("%d alerts are pending, not %d", got, n)
+		t.Fatalf("%d alerts are pending, want %d", got, n)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestHealthOnStdio(t *testing.T) {
 	c := r.dial(t, "")
 	early := r.present(t, func(all []query.Health) bool { return len(all) == 1 })
 	if h := early[0]; h.Service != "gateway" || h.Version != "1.2.3" || h.Gateway == nil || h.Gateway.Client != "" || h.Gateway.Protocol != "" || h.OK {
-		t.Errorf("before initialize: %+v %+v", h, h.Gateway)
+		t.Errorf("health before initialize = %+v, %+v, want a gateway 1.2.3 that is not ok, without client and protocol", h, h.Gateway)
 	}
 	c.initialize(t, "2025-11-25")
 	first, second := r.Alert(alert.Error), r.Alert(alert.Warning)
@@ -48,13 +48,13 @@ func TestHealthOnStdio(t *testing.T) {
 	g := all[0].Gateway
 	if !all[0].OK || all[0].ID != early[0].ID || g.Client != "test 1" || g.Protocol != "2025-11-25" ||
 		strings.Join(g.Events, " ") != "ci" || g.ThrottleSeconds != 7 || g.SeverityMin != "error" || g.URL != "/cart" {
-		t.Errorf("%+v %+v", all[0], g)
+		t.Errorf("health = %+v, %+v, want it ok for client test 1, with the enabled notifications", all[0], g)
 	}
 	r.Down()
 	r.Up(t) // at another address
 	back := r.present(t, func(all []query.Health) bool { return len(all) == 1 })
 	if back[0].ID != all[0].ID || back[0].Gateway.Client != "test 1" {
-		t.Errorf("after the bus came back: %+v %+v", back[0], back[0].Gateway)
+		t.Errorf("health after the bus came back = %+v, %+v, want the same gateway and client", back[0], back[0].Gateway)
 	}
 }
 

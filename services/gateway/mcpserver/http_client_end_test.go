@@ -84,7 +84,7 @@ func TestDeleteAnswersHeldCalls(t *testing.T) {
 		answered = answered || strings.Contains(scan.Text(), `"id":1`)
 	}
 	if !answered {
-		t.Error("the held call got no answer")
+		t.Error("the held call got no answer, want one")
 	}
 }
 
@@ -122,7 +122,7 @@ func TestDisableDropsUnreadNotifications(t *testing.T) {
 			return
 		}
 	}
-	t.Error("the stream has ended")
+	t.Error("the stream ended, want it open")
 }
 
 // TestClientThatDoesNotReadBlocksNothing: neither the end of its session nor that of the
@@ -157,7 +157,7 @@ func TestClientThatDoesNotReadBlocksNothing(t *testing.T) {
 	start := time.Now()
 	c.say(t, http.MethodDelete, "")
 	if took := time.Since(start); took > 5*time.Second { // a busy machine included
-		t.Errorf("the end of the session took %s", took)
+		t.Errorf("the session took %s to end, want at most 5 s", took)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestSlowRequests(t *testing.T) {
 		}
 		text, err := io.ReadAll(conn)
 		if err != nil || len(text) == 0 {
-			t.Errorf("%d: %v, %q", i, err, text)
+			t.Errorf("connection %d: got %q, %v, want an answer", i, text, err)
 		}
 	}
 }

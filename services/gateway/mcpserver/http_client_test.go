@@ -124,7 +124,7 @@ func TestRoomIsMade(t *testing.T) {
 	}
 	h.ending.Wait()
 	if idle.life.Context().Err() == nil || h.clients["7"] != nil || len(h.clients) != maxClients {
-		t.Error("the idle client has not ended")
+		t.Errorf("after one client too many: %d clients, idle one ended: %t, want %d with the idle one ended", len(h.clients), idle.life.Context().Err() != nil, maxClients)
 	}
 	for _, c := range h.clients {
 		c.life.Abort()

@@ -40,10 +40,10 @@ func TestHealthPages(t *testing.T) {
 	r.Down()
 	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{Token: "secret"})
 	if status, body := page(t, url, "/healthz"); status != 200 || body != `{"ok":true}` {
-		t.Errorf("alive: %d %s", status, body)
+		t.Errorf("/healthz = %d %s, want 200 and ok", status, body)
 	}
 	if status, body := page(t, url, "/readyz"); status != 503 || body != `{"ok":false,"error":"the bus is unreachable"}` {
-		t.Errorf("without a bus: %d %s", status, body)
+		t.Errorf("/readyz without a bus = %d %s, want 503 with the reason", status, body)
 	}
 	ready := func(want int) {
 		t.Helper()
@@ -57,13 +57,13 @@ func TestHealthPages(t *testing.T) {
 	ready(200)
 	for _, path := range []string{"/readyz", "/metrics"} {
 		if status, _ := page(t, url, path, "Origin", "http://evil.example"); status != 403 {
-			t.Errorf("%s for another site: %d", path, status)
+			t.Errorf("%s for a page of another site = %d, want 403", path, status)
 		}
 	}
 	r.Down()
 	ready(503)
 	if _, body := page(t, url, "/metrics"); !strings.Contains(body, "tocsin_gateway_bus_connected 0\n") {
-		t.Errorf("without a bus:\n%s", body)
+		t.Errorf("/metrics without a bus =\n%s\nwant bus_connected 0", body)
 	}
 	r.Up(t)
 	ready(200)
@@ -87,7 +87,7 @@ func TestHTTPMetrics(t *testing.T) {
 			}
 			return true
 		}) {
-			t.Fatalf("%q are not in\n%s", lines, body)
+			t.Fatalf("/metrics =\n%s\nwant the lines %q", body, lines)
 		}
 	}
 	has("tocsin_gateway_clients 1", "tocsin_gateway_clients_total 1", "tocsin_gateway_inbox_alerts 1",

@@ -81,7 +81,7 @@ func tool(t *testing.T, s *mcp.ClientSession, name string, arguments map[string]
 		blocks = append(blocks, c.(*mcp.TextContent).Text)
 	}
 	if result.IsError {
-		t.Fatalf("%s: %v", name, blocks)
+		t.Fatalf("%s = %v, want no error", name, blocks)
 	}
 	return blocks
 }
@@ -113,10 +113,10 @@ func TestClientsOverHTTPHaveAnInboxEach(t *testing.T) {
 			t.Errorf("got %s, want %q in it", data, first.DedupKey)
 		}
 	case <-time.After(patience):
-		t.Error("the client that enabled streaming got nothing")
+		t.Error("timed out: the client that enabled notifications got none")
 	}
 	if len(toB) != 0 {
-		t.Error("so did the one that didn't")
+		t.Errorf("the other client got %d notifications, want none", len(toB))
 	}
 }
 
@@ -134,7 +134,7 @@ func TestAClientOverHTTPComesBack(t *testing.T) {
 			r.Publish(t, r.Alert(alert.Error))
 			s, _ = join(t, url)
 			if got := s.InitializeResult().ProtocolVersion; (got == "2026-07-28") != (protocol == mcpserver.Latest) {
-				t.Errorf("protocol %s", got)
+				t.Errorf("protocol version = %s with --protocol %s, want 2026-07-28 with latest only", got, protocol)
 			}
 			if blocks := tool(t, s, "observe", map[string]any{"wait_seconds": 5}); len(blocks) != 2 {
 				t.Errorf("got %v, want 2 blocks", blocks)
@@ -217,7 +217,7 @@ func TestManyClientsOverHTTP(t *testing.T) {
 	c := mcp.NewClient(&mcp.Implementation{Name: "late", Version: "1"}, nil)
 	_, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url, MaxRetries: -1}, nil)
 	if err == nil {
-		t.Fatal("there are more than 64")
+		t.Fatal("one client more than 64 was accepted, want it refused")
 	}
 	if err := all[0].Close(); err != nil {
 		t.Fatal(err)

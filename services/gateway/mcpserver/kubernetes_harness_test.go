@@ -149,7 +149,7 @@ func readPushed(t *testing.T, params json.RawMessage) pushed {
 	t.Helper()
 	var p pushed
 	if err := json.Unmarshal(params, &p); err != nil {
-		t.Fatalf("%v: %s", err, params)
+		t.Fatalf("decode the notification %s: %v", params, err)
 	}
 	return p
 }
@@ -168,7 +168,7 @@ func (c *client) push(t *testing.T) pushed {
 func (c *client) event(t *testing.T, id, message string) {
 	t.Helper()
 	if p := c.push(t); p.Data.SubscriptionID != id || p.Data.Event.Message != message {
-		t.Fatalf("%+v, not %s of %s", p, message, id)
+		t.Fatalf("got %+v, want %s for subscription %s", p, message, id)
 	}
 }
 
@@ -206,7 +206,7 @@ func (c *client) fails(t *testing.T, tool, args string) string {
 	t.Helper()
 	r := c.call(t, tool, args)
 	if !r.isError {
-		t.Fatalf("%s %s is not refused: %v", tool, args, r.blocks)
+		t.Fatalf("%s %s = %v, want an error", tool, args, r.blocks)
 	}
 	return r.blocks[0]
 }
@@ -219,7 +219,7 @@ func (c *client) tools(t *testing.T) []string {
 		t.Fatalf("got %v, want a list of tools", m.raw)
 	}
 	if len(m.raw) > 8<<10 {
-		t.Errorf("tools/list has %d bytes", len(m.raw))
+		t.Errorf("tools/list has %d bytes, want at most %d", len(m.raw), 8<<10)
 	}
 	names := []string{}
 	for _, tool := range list.Tools {
@@ -235,7 +235,7 @@ func (k *kubewatch) burst(t *testing.T, cluster, namespace string, n int) {
 		m := k.event(cluster, namespace)
 		data, err := json.Marshal(m)
 		if err == nil {
-			_, err = k.conn.JS.PublishMsgAsync(&nats.Msg{Subject: bus.KubernetesSubject(m), Data: data})
+			_, err = k.conn.JS.PublishMsgAsync(&nats.Msg{Subject: bus.KubernetesSubject(m), Data: data}, jetstream.WithStallWait(patience)) // a busy machine acknowledges slowly
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -251,7 +251,7 @@ func (c *raw) tool(t *testing.T, name, args string) string {
 	_, line, _ := strings.Cut(body, "data: ")
 	var m message
 	if err := json.Unmarshal([]byte(strings.TrimSpace(line)), &m); err != nil {
-		t.Fatalf("%v: %s", err, body)
+		t.Fatalf("decode the answer %s: %v", body, err)
 	}
 	return m.tool(t).blocks[0]
 }

@@ -21,7 +21,7 @@ func TestKubernetesTools(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "")
 	if names := c.tools(t); slices.Contains(names, "events_subscribe") {
-		t.Fatalf("without a kubewatch: %v", names)
+		t.Fatalf("tools without a kubewatch = %v, want none for Kubernetes", names)
 	}
 	if why := c.fails(t, "events_subscribe", `{"type":"Warning"}`); !strings.Contains(why, "no Kubernetes cluster is watched: start tocsin kubewatch") {
 		t.Errorf("got %v, want %q in it", why, "no Kubernetes cluster is watched: start tocsin kubewatch")
@@ -38,16 +38,16 @@ func TestKubernetesTools(t *testing.T) {
 	}
 	// A client that connects now has them in its first list.
 	if names := r.open(t, "other").tools(t); !slices.Contains(names, "events_subscribe") {
-		t.Errorf("the first list is %v", names)
+		t.Errorf("the first list of tools = %v, want those for Kubernetes in it", names)
 	}
 	k.release(t, "dev")
 	if !testrig.Poll(func() bool {
 		return strings.Contains(c.call(t, "events_list_subscriptions", `{}`).blocks[0], "no Kubernetes cluster is watched")
 	}) {
-		t.Error("that the kubewatch is gone is not said")
+		t.Error("timed out: events_list_subscriptions does not report that the kubewatch has gone")
 	}
 	if names := c.tools(t); !slices.Contains(names, "events_subscribe") {
-		t.Errorf("after the kubewatch has gone: %v", names)
+		t.Errorf("tools after the kubewatch has gone = %v, want those for Kubernetes to stay", names)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestKubernetesFlags(t *testing.T) {
 	} {
 		err := tt.flags.Validate()
 		if got := fmt.Sprint(err); tt.want == "" && err != nil || !strings.HasPrefix(got, tt.want) && tt.want != "" {
-			t.Errorf("%+v: %v", tt.flags, err)
+			t.Errorf("Validate of %+v = %v, want %q", tt.flags, err, tt.want)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestKubernetesToolsOverHTTP(t *testing.T) {
 			}
 			return stream.StatusCode == http.StatusOK
 		}) {
-			t.Fatal("no stream")
+			t.Fatal("timed out: the client can't open a stream")
 		}
 		scan := bufio.NewScanner(stream.Body)
 		end := time.AfterFunc(patience, stop)
@@ -99,7 +99,7 @@ func TestKubernetesToolsOverHTTP(t *testing.T) {
 			announced = strings.Contains(scan.Text(), "notifications/tools/list_changed")
 		}
 		if !announced {
-			t.Error("got no notification that the list of tools has changed")
+			t.Error("got no notification that the list of tools has changed, want one")
 		}
 		end.Stop()
 		stop()

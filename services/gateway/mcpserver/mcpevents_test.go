@@ -32,7 +32,7 @@ func (c *client) pollEvents(t *testing.T, cursor string) (p polled, ids string) 
 	t.Helper()
 	m := c.ask(t, "events/poll", fmt.Sprintf(`{%s,"cursor":%s}`, ofAlerts, cursor))
 	if err := json.Unmarshal(m.Result, &p); m.Error != nil || err != nil {
-		t.Fatalf("%v: %s", err, m.raw)
+		t.Fatalf("events/poll = %s (%v), want a result", m.raw, err)
 	}
 	var all []string
 	for _, e := range p.Events {
@@ -65,7 +65,7 @@ func decode(t *testing.T, line string) event {
 	t.Helper()
 	var e event
 	if err := json.Unmarshal([]byte(line), &e); err != nil {
-		t.Fatalf("%v: %s", err, line)
+		t.Fatalf("decode the event %s: %v", line, err)
 	}
 	return e
 }
@@ -86,7 +86,7 @@ func TestEventsByPoll(t *testing.T) {
 	c := r.open(t, "poll")
 	p, ids := c.pollEvents(t, "null")
 	if ids != "" || p.Cursor == "" {
-		t.Fatalf("from now: %q, %+v", ids, p)
+		t.Fatalf("poll without a cursor = %q, %+v, want no events and a cursor", ids, p)
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	r.Publish(t, r.Alert(alert.Info)) // the filter keeps it out
@@ -95,13 +95,13 @@ func TestEventsByPoll(t *testing.T) {
 	r.Publish(t, hostile)
 	first, ids := c.pollEvents(t, quoted(p.Cursor))
 	if ids != "alert02 alert04" || first.HasMore || first.Truncated {
-		t.Errorf("%q, %+v", ids, first)
+		t.Errorf("poll = %q, %+v, want alert02 alert04 and nothing more", ids, first)
 	}
 	if a := first.Events[1].Data; a.Title != "CI\u241b[31m\u240aresult" || strings.Contains(a.Detail, "abcdef") {
-		t.Errorf("not clean: %+v", a)
+		t.Errorf("event = %+v, want visible characters and no secret", a)
 	}
 	if again, ids := c.pollEvents(t, quoted(p.Cursor)); ids != "alert02 alert04" || again.Cursor != first.Cursor {
-		t.Errorf("the same question has another answer: %q", ids)
+		t.Errorf("the same poll again = %q, cursor %s, want alert02 alert04, cursor %s", ids, again.Cursor, first.Cursor)
 	}
 	c.pending(t, 4) // no poll takes an alert out of the inbox
 	if err := c.hangUp(t); err != nil {
@@ -112,21 +112,21 @@ func TestEventsByPoll(t *testing.T) {
 	c = r.open(t, "poll")
 	p, ids = c.pollEvents(t, quoted(first.Cursor))
 	if ids != "alert05" || p.Truncated {
-		t.Errorf("after the gateway's restart: %q, %+v", ids, p)
+		t.Errorf("poll after the gateway's restart = %q, %+v, want alert05, not truncated", ids, p)
 	}
 	r.Down()
 	if m := c.ask(t, "events/poll", `{`+ofAlerts+`}`); m.Error == nil || m.Error.Code != -32603 || !strings.Contains(m.Error.Message, "the bus is unreachable") {
-		t.Errorf("without a bus: %s", m.raw)
+		t.Errorf("poll without a bus = %s, want error -32603 with the reason", m.raw)
 	}
 	r.Up(t)
 	if !testrig.Poll(func() bool { return c.ask(t, "events/poll", `{`+ofAlerts+`}`).Error == nil }) {
-		t.Fatal("the bus is not found again")
+		t.Fatal("timed out: the gateway does not find the bus again")
 	}
 	if p, ids := c.pollEvents(t, quoted(p.Cursor)); ids != "" || p.Truncated {
-		t.Errorf("after the bus's restart: %q, %+v", ids, p)
+		t.Errorf("poll after the bus's restart = %q, %+v, want nothing, not truncated", ids, p)
 	}
 	if p, ids := c.pollEvents(t, quoted("of no stream")); ids != "alert01 alert02 alert04 alert05" || !p.Truncated {
-		t.Errorf("from everywhere: %q, %+v", ids, p)
+		t.Errorf("poll with a cursor of no stream = %q, %+v, want all alerts, truncated", ids, p)
 	}
 }
 
@@ -162,10 +162,10 @@ func TestEventsByStream(t *testing.T) {
 
 	c.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`, id))
 	if m := c.next(t); m.ID != id {
-		t.Errorf("no end: %s", m.raw)
+		t.Errorf("after the cancellation: got %s, want the end of the stream", m.raw)
 	}
 	if _, ids := c.pollEvents(t, quoted(last.Params.Cursor)); ids != "alert04" {
-		t.Errorf("a poll goes on with %q", ids)
+		t.Errorf("poll after the stream = %q, want alert04", ids)
 	}
 }
 
@@ -184,10 +184,10 @@ func TestStreamsAreNoCallsUnderWay(t *testing.T) {
 		}
 	}
 	if m := c.ask(t, "events/stream", `{`+ofAlerts+`}`); m.Error == nil || m.Error.Code != -32025 {
-		t.Errorf("one stream more: %s", m.raw)
+		t.Errorf("one stream too many = %s, want error -32025", m.raw)
 	}
 	if m := c.ask(t, "ping", `{}`); m.Error == nil || m.Error.Code != -32000 {
-		t.Errorf("one call more: %s", m.raw)
+		t.Errorf("one call too many = %s, want error -32000", m.raw)
 	}
 	if err := c.hangUp(t); err != nil {
 		t.Error(err)
@@ -212,7 +212,7 @@ func TestSilencedAlertsAreNoEvents(t *testing.T) {
 		t.Errorf("got %v, want %v", e, "event alert02")
 	}
 	if _, ids := c.pollEvents(t, quoted(p.Cursor)); ids != "alert02" {
-		t.Errorf("a poll has %q", ids)
+		t.Errorf("poll = %q, want alert02", ids)
 	}
 }
 
@@ -227,13 +227,13 @@ func TestEventsEndWithStdin(t *testing.T) {
 		t.Fatal(err)
 	}
 	if m := c.next(t); m.ID != id || string(m.Result) != fmt.Sprintf(`{"_meta":{"io.modelcontextprotocol/subscriptionId":%d},"resultType":"complete"}`, id) {
-		t.Errorf("no result: %s", m.raw)
+		t.Errorf("the end of the stream = %s, want its result", m.raw)
 	}
 	if err := <-c.done; err != nil {
 		t.Error(err)
 	}
 	if took := time.Since(start); took > time.Second {
-		t.Errorf("it took %s", took)
+		t.Errorf("the end took %s, want at most 1 s", took)
 	}
 	c.in = nil
 }
@@ -263,7 +263,7 @@ func post(ctx context.Context, t *testing.T, url, version, session, message stri
 	}
 	if answer.StatusCode >= 300 {
 		body, _ := io.ReadAll(answer.Body)
-		t.Fatalf("%s: %d %s", message, answer.StatusCode, body)
+		t.Fatalf("%s = %d %s, want a status below 300", message, answer.StatusCode, body)
 	}
 	lines = make(chan string, 100)
 	go func() {
@@ -283,11 +283,11 @@ func receive(t *testing.T, lines <-chan string) event {
 	select {
 	case l, ok := <-lines:
 		if !ok {
-			t.Fatal("the response has ended")
+			t.Fatal("the response ended, want an event")
 		}
 		return decode(t, l)
 	case <-time.After(patience):
-		t.Fatal("nothing comes")
+		t.Fatalf("got no event within %s", patience)
 		return event{}
 	}
 }
@@ -303,7 +303,7 @@ func TestEventsOverHTTP(t *testing.T) {
 
 	discovered, _ := post(t.Context(), t, url, "2026-07-28", "", `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+meta+`}}`)
 	if e := receive(t, discovered); !strings.Contains(string(e.Result), `"extensions":{"io.modelcontextprotocol/events":{}}`) {
-		t.Errorf("not declared: %s", e.Result)
+		t.Errorf("server/discover = %s, want the events extension", e.Result)
 	}
 	open := func(version, session, meta string) (lines chan string, abort context.CancelFunc) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -339,11 +339,11 @@ func TestEventsOverHTTP(t *testing.T) {
 	}
 	_ = answer.Body.Close()
 	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("the session's end took %s", took)
+		t.Errorf("the session took %s to end, want at most 5 s", took)
 	}
 	for l := range a {
 		if e := decode(t, l); e.Method != "" || string(e.ID) != `"s 1"` {
-			t.Errorf("after the end: %s", l)
+			t.Errorf("after the session's end: got %s, want only the result of the stream", l)
 		}
 	}
 }
@@ -415,7 +415,7 @@ func TestEventsUseTheClientsFilters(t *testing.T) {
 			switch {
 			case m.ID == id:
 				if err := json.Unmarshal(m.Result, &p); m.Error != nil || err != nil {
-					t.Fatalf("%v: %s", err, m.raw)
+					t.Fatalf("events/poll = %s (%v), want a result", m.raw, err)
 				}
 				answered = true
 			case m.Method != "notifications/message" || !strings.Contains(m.raw, severe.ID) || strings.Contains(m.raw, warning.ID):
@@ -425,7 +425,7 @@ func TestEventsUseTheClientsFilters(t *testing.T) {
 			}
 		}
 		if messages != tt.messages {
-			t.Errorf("%s: %d messages, not %d", tt.enable, messages, tt.messages)
+			t.Errorf("%s: got %d messages, want %d", tt.enable, messages, tt.messages)
 		}
 		var got []string
 		for _, e := range p.Events {

@@ -84,18 +84,18 @@ func (c *client) clusters(t *testing.T, more string) (l looked, reasons string) 
 	t.Helper()
 	text := c.call(t, "observe", `{"what":"kubernetes"`+more+`}`).blocks[0]
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
-		t.Fatalf("%v: %s", err, text)
+		t.Fatalf("decode the answer %s: %v", text, err)
 	}
 	if strings.Contains(text, "ghp_") {
 		t.Errorf("got %s, want no secret in it", text)
 	}
 	if l.Error == "" && !strings.Contains(text, `"kubernetes":[`) {
-		t.Errorf("no list: %s", text)
+		t.Errorf("observe = %s, want a list or an error", text)
 	}
 	var all []string
 	for _, m := range l.Kubernetes {
 		if time.Since(m.Received).Abs() > time.Hour {
-			t.Errorf("received at %s", m.Received)
+			t.Errorf("received = %s, want now", m.Received)
 		}
 		reason := m.Event.Reason
 		if len(m.Logs) > 0 {
@@ -115,15 +115,15 @@ func TestObserveKubernetes(t *testing.T) {
 	r := newRig(t)
 	c := r.open(t, "looks")
 	if l, _ := c.clusters(t, ""); !strings.Contains(l.Error, "start tocsin kubewatch") {
-		t.Errorf("where there is nothing: %+v", l)
+		t.Errorf("observe without a kubewatch = %+v, want the hint to start one", l)
 	}
 	if text := c.status(t); strings.Contains(text, "kubernetes") {
-		t.Errorf("where there is nothing: %s", text)
+		t.Errorf("status without a kubewatch = %s, want nothing about Kubernetes", text)
 	}
 	w := r.kubewatch(t)
 	w.leads(t, "dev", kube.Watch{})
 	if l, reasons := c.clusters(t, ""); l.Error != "" || l.Incomplete != "" || reasons != "" {
-		t.Errorf("nothing was said yet: %+v", l)
+		t.Errorf("observe before the first message = %+v, want an empty list without an error", l)
 	}
 
 	crashed := said("BackOff", kube.TypeWarning, "shop", "web")
@@ -135,7 +135,7 @@ func TestObserveKubernetes(t *testing.T) {
 	w.says(t, crashed)
 	l, reasons := c.clusters(t, "")
 	if l.Incomplete != "" || reasons != "BackOff with logs, FailedMount, Pulled" {
-		t.Fatalf("%s, %+v", reasons, l)
+		t.Fatalf("observe = %s, %+v, want BackOff with logs, FailedMount, Pulled", reasons, l)
 	}
 	if m := l.Kubernetes[0]; m.Cluster != "dev" || m.Fault.ID != "f1" || m.Logs[0].Sample != "line\npanic: boom\n" || m.Event.Message != "with [REDACTED:github]" || m.Event.Labels["app"] != "web" {
 		t.Errorf("got %+v, want fault f1 of dev with its masked texts", m)
@@ -227,7 +227,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 		t.Errorf("got %v, want an error with code -32602", m.raw)
 	}
 	if _, ids := c.pollEvents(t, quoted(p.Cursor)); ids != "alert01" {
-		t.Errorf("by poll: %s", ids)
+		t.Errorf("poll = %s, want alert01", ids)
 	}
 	if got := c.call(t, "configure", `{"action":"ack","alert_id":"alert02"}`); !got.isError || !strings.Contains(got.blocks[0], "alert_id must be the id of an alert") {
 		t.Errorf("got %v, want it an error and with %q", got, "alert_id must be the id of an alert")
@@ -238,7 +238,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	all := (&rig{Bus: r.Bus}).open(t, "all")
 	all.pending(t, 3)
 	if got := all.call(t, "configure", `{"action":"ack","alert_id":"`+lasts.ID+`"}`); got.isError {
-		t.Fatalf("%v", got)
+		t.Fatalf("ack = %v, want no error", got)
 	}
 	for _, of := range []struct {
 		c    *client
@@ -269,7 +269,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	}
 	cfg.Namespaces = r.kubernetes.Namespaces
 	if line := string(testrig.Answer(t, cfg)); !strings.Contains(line, next.ID) || strings.Contains(line, "bank") {
-		t.Errorf("a hook: %s", line)
+		t.Errorf("the hook = %s, want %s and nothing about bank", line, next.ID)
 	}
 	r.Publish(t, r.of("bank"))
 	last := r.of("shop")
@@ -278,7 +278,7 @@ func TestNamespacesOfAlerts(t *testing.T) {
 		Bus: bus.Config{Dir: r.Dir}, Inbox: inbox.NamedKey("shop's"), Namespaces: r.kubernetes.Namespaces, Timeout: patience, Logger: testrig.Quiet(),
 	})
 	if err != nil || testrig.Titles(t, block) != last.ID {
-		t.Errorf("wait: %q %v", block, err)
+		t.Errorf("wait = %q, %v, want %s", block, err, last.ID)
 	}
 
 	// And Kubernetes messages.

@@ -45,7 +45,7 @@ func TestStatusNamesRefusedPages(t *testing.T) {
 		}
 	}
 	if strings.Contains(got, "\u202e") {
-		t.Errorf("status has a control character of outside text: %q", got)
+		t.Errorf("status = %q, want no control characters of outside text", got)
 	}
 	cancel()
 	if err := <-ended; err != nil {

@@ -124,7 +124,7 @@ func TestEndOfAListen(t *testing.T) {
 		t.Errorf("got %v, want the result of the listen", m.raw)
 	}
 	if err := <-c.done; err != nil || time.Since(start) > 300*time.Millisecond {
-		t.Errorf("ended after %s: %v", time.Since(start), err)
+		t.Errorf("the gateway ended after %s with %v, want within 300 ms without an error", time.Since(start), err)
 	}
 	c.in = nil
 }
@@ -140,7 +140,7 @@ func TestListenOverHTTPEnds(t *testing.T) {
 		}
 		rest, err := io.ReadAll(body)
 		if err != nil || !strings.Contains(string(rest), `"result"`) {
-			t.Errorf("%v: %s", err, rest)
+			t.Errorf("the rest of the stream = %s, %v, want a result", rest, err)
 		}
 		_ = body.Close()
 		http.DefaultClient.CloseIdleConnections()
@@ -167,7 +167,7 @@ func TestListenOverHTTPEnds(t *testing.T) {
 		}
 		head := make([]byte, 64)
 		if n, err := io.ReadFull(resp.Body, head); resp.StatusCode != http.StatusOK || err != nil || !strings.Contains(string(head), "event: message") {
-			t.Fatalf("%d %v %s", resp.StatusCode, err, head[:n])
+			t.Fatalf("listen = %d, %v, %s, want 200 and an event", resp.StatusCode, err, head[:n])
 		}
 		return resp.Body
 	}

@@ -114,7 +114,7 @@ func TestBurst(t *testing.T) {
 		}
 	}
 	if most := int(time.Since(start)/(250*time.Millisecond)) + 1; updates > most {
-		t.Errorf("%d updates, at most %d", updates, most)
+		t.Errorf("%d updates, want at most %d", updates, most)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 					}
 				}
 				if !testrig.Poll(heard) {
-					t.Fatal("it never listens")
+					t.Fatal("timed out: the client never receives an update")
 				}
 				for quiet := false; !quiet; { // updates under way still come
 					select {
@@ -188,7 +188,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 			notified("one tocsin://alerts", "one tocsin://ci/latest")
 			result, err := one.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "tocsin://alerts"})
 			if err != nil || !strings.Contains(result.Contents[0].Text, `"`+newest.ID+`"`) {
-				t.Errorf("%v: %+v", err, result)
+				t.Errorf("the resource = %+v, %v, want the alert %s in it", result, err, newest.ID)
 			}
 			if err := one.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: "tocsin://alerts"}); err != nil {
 				t.Fatal(err)
@@ -197,7 +197,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 				prompt, err := two.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "triage"})
 				return err == nil && strings.Contains(prompt.Messages[0].Content.(*mcp.TextContent).Text, "# Triage")
 			}) {
-				t.Error("nothing is pending for two")
+				t.Error("timed out: the second client has no pending alert")
 			}
 			if !testrig.Poll(func() bool { // an update may still be under way
 				r.Publish(t, r.Alert(alert.Error))
@@ -209,7 +209,7 @@ func TestSubscriptionsOverHTTP(t *testing.T) {
 					return true
 				}
 			}) {
-				t.Error("got an update after the unsubscription")
+				t.Error("got an update after the client unsubscribed, want none")
 			}
 		})
 	}
@@ -265,7 +265,7 @@ func TestUpdateWaitsForAStream(t *testing.T) {
 	if !testrig.Poll(func() bool {
 		return strings.Contains(ask(`{"jsonrpc":"2.0","id":4,"method":"resources/read","params":{"uri":"tocsin://alerts"}}`), `\"pending\":1}`)
 	}) {
-		t.Fatal("the alert does not come")
+		t.Fatal("timed out: the alert is not pending")
 	}
 	stream := request(http.MethodGet, "")
 	defer func() { _ = stream.Close() }()
@@ -281,5 +281,5 @@ func updated(t *testing.T, stream io.Reader) {
 			return
 		}
 	}
-	t.Errorf("the stream has ended without an update: %v", scan.Err())
+	t.Errorf("the stream ended (%v), want an update before", scan.Err())
 }

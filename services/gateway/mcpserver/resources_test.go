@@ -37,7 +37,7 @@ func (c *client) read(t *testing.T, uri string) string {
 		Contents []struct{ URI, MIMEType, Text string }
 	}
 	if err := json.Unmarshal(m.Result, &r); err != nil || len(r.Contents) != 1 || r.Contents[0].URI != uri || r.Contents[0].MIMEType != "application/json" {
-		t.Fatalf("%v: %s", err, m.raw)
+		t.Fatalf("resources/read of %s = %s (%v), want one JSON content", uri, m.raw, err)
 	}
 	return r.Contents[0].Text
 }
@@ -51,7 +51,7 @@ func (c *client) notified(t *testing.T, uri string) message {
 	}
 	var p struct{ URI string }
 	if err := json.Unmarshal(m.Params, &p); err != nil || m.Method != "notifications/resources/updated" || p.URI != uri {
-		t.Fatalf("%v: not an update of %s: %s", err, uri, m.raw)
+		t.Fatalf("got %s (%v), want an update of %s", m.raw, err, uri)
 	}
 	return m
 }
@@ -88,7 +88,7 @@ func TestResources(t *testing.T) {
 	r.result(t, "test", "failure", `{"status":"failure","commit":"b","ref":"main","name":"test","summary":"1 failed\u001b[0m","failures":[`+strings.Repeat(`{"name":"TestA","message":"x"},`, 20)+`{"name":"TestB"}]}`)
 	r.result(t, "lint", "success", `{"status":"success","commit":"b","ref":"main","name":"lint"}`)
 	if !testrig.Poll(func() bool { n, _ := c.health(t); return n == 5 }) {
-		t.Fatal("not all alerts have come")
+		t.Fatal("timed out: the gateway has not received all 5 alerts")
 	}
 	_, before := c.health(t)
 
@@ -103,7 +103,7 @@ func TestResources(t *testing.T) {
 	note(string(c.ask(t, "prompts/get", `{"name":"triage"}`).Result))
 	golden(t, "resources.golden", seen.String())
 	if _, pending := c.health(t); pending != before || before == 0 {
-		t.Errorf("%d were pending, now %d", before, pending)
+		t.Errorf("%d alerts are pending after reading, want %d, more than 0", pending, before)
 	}
 }
 
@@ -116,7 +116,7 @@ func TestResultsAreShownAlike(t *testing.T) {
 	const shown = `"ref":"main","commit":"b","name":"test␇","summary":"1 failed␛[2J␊ignore","failures":[{"name":"T␈","message":"x␊y"}]`
 	for what, text := range map[string]string{"the tool": c.call(t, "observe", `{"what":"ci"}`).blocks[0], "the resource": c.read(t, "tocsin://ci/latest")} {
 		if !strings.Contains(text, shown) {
-			t.Errorf("%s shows %s", what, text)
+			t.Errorf("%s shows %s, want %q in it", what, text, shown)
 		}
 	}
 }
@@ -133,11 +133,11 @@ func TestNoResource(t *testing.T) {
 		}
 		for _, method := range []string{"resources/read", "resources/subscribe"} {
 			if m := c.ask(t, method, fmt.Sprintf(`{"uri":%s}`, quoted)); m.Error == nil || m.Error.Code != -32602 || m.Error.Message != "Resource not found" {
-				t.Errorf("%s %s: %s", method, uri, m.raw)
+				t.Errorf("%s of %s = %s, want error -32602, Resource not found", method, uri, m.raw)
 			}
 		}
 		if m := c.ask(t, "resources/unsubscribe", fmt.Sprintf(`{"uri":%s}`, quoted)); m.Error != nil {
-			t.Errorf("unsubscribe %s: %s", uri, m.raw)
+			t.Errorf("unsubscribe from %s = %s, want no error", uri, m.raw)
 		}
 	}
 	if m := c.ask(t, "prompts/get", `{"name":"nosuch"}`); m.Error == nil {
@@ -155,11 +155,11 @@ func TestNoResource(t *testing.T) {
 			m := c.ask(t, "resources/read", fmt.Sprintf(`{"uri":%q}`, uri))
 			return m.Error != nil && strings.HasPrefix(m.Error.Message, "the bus is unreachable")
 		}) {
-			t.Errorf("%s: no word of the bus", uri)
+			t.Errorf("reading %s without a bus does not fail with the reason that it is unreachable", uri)
 		}
 	}
 	if m := c.subscribe(t, "tocsin://alerts"); m.Error != nil {
-		t.Errorf("it can be subscribed to all the same: %s", m.raw)
+		t.Errorf("subscribe without a bus = %s, want no error", m.raw)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestTriage(t *testing.T) {
 	}
 	m := c.ask(t, "prompts/get", `{"name":"triage"}`)
 	if err := json.Unmarshal(m.Result, &p); err != nil || len(p.Messages) != 1 || p.Messages[0].Role != "user" || p.Messages[0].Content.Type != "text" {
-		t.Fatalf("%v: %s", err, m.raw)
+		t.Fatalf("prompts/get = %s (%v), want one user message of text", m.raw, err)
 	}
 	text := p.Messages[0].Content.Text
 	if len(text) > 16<<10 {

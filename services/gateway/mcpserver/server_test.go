@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpserver"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -34,8 +36,8 @@ func golden(t *testing.T, name, got string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got != string(want) {
-		t.Errorf("%s differs (go test -update writes it):\n%s", path, got)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; go test -update writes it):\n%s", path, diff)
 	}
 }
 
@@ -82,7 +84,7 @@ func TestWire(t *testing.T) {
 func TestToolsList(t *testing.T) {
 	m := newRig(t).open(t, "").ask(t, "tools/list", `{}`)
 	if len(m.raw) >= 8<<10 {
-		t.Errorf("%d bytes", len(m.raw))
+		t.Errorf("tools/list has %d bytes, want less than %d", len(m.raw), 8<<10)
 	}
 }
 
@@ -120,7 +122,7 @@ func TestInboxOverRestarts(t *testing.T) {
 	r.Publish(t, r.Alert(alert.Error))
 	c.pending(t, 2)
 	if got := c.delivered(t); got != "alert02 alert01" {
-		t.Fatalf("first: %s", got)
+		t.Fatalf("the first observe delivered %q, want alert02 alert01", got)
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	c.pending(t, 1) // received, and not taken
@@ -130,13 +132,13 @@ func TestInboxOverRestarts(t *testing.T) {
 	r.Publish(t, r.Alert(alert.Error))
 	c = r.open(t, "one")
 	if got := c.delivered(t); got != "alert04 alert03" {
-		t.Fatalf("after a restart: %q", got)
+		t.Fatalf("after a restart observe delivered %q, want alert04 alert03", got)
 	}
 	if got := c.delivered(t); got != "" {
-		t.Fatalf("twice: %s", got)
+		t.Fatalf("the next observe delivered %q, want nothing", got)
 	}
 	if got := r.open(t, "two").delivered(t); got != "alert04 alert03 alert02 alert01" {
-		t.Fatalf("another client: %s", got)
+		t.Fatalf("observe of another client delivered %q, want all four alerts", got)
 	}
 }
 
@@ -279,7 +281,7 @@ func TestSetLevel(t *testing.T) {
 	c.ask(t, "logging/setLevel", `{"level":"error"}`)
 	for _, level := range []string{"loud", ""} {
 		if m := c.ask(t, "logging/setLevel", `{"level":"`+level+`"}`); m.Error == nil || m.Error.Code != -32602 {
-			t.Errorf("%q: %s", level, m.raw)
+			t.Errorf("setLevel %q = %s, want error -32602", level, m.raw)
 		}
 	}
 	r.Publish(t, r.Alert(alert.Warning))
@@ -304,7 +306,7 @@ func TestEnd(t *testing.T) {
 	}
 	err := <-c.done
 	if took := time.Since(start); err != nil || took > time.Second {
-		t.Errorf("ended after %s: %v", took, err)
+		t.Errorf("the gateway ended after %s with %v, want within 1 s without an error", took, err)
 	}
 	c.in = nil
 }
@@ -337,7 +339,7 @@ func TestEndOfAClientThatDoesNotRead(t *testing.T) {
 	select {
 	case err := <-done:
 		if took := time.Since(start); err != nil || took > time.Second {
-			t.Errorf("ended after %s: %v", took, err)
+			t.Errorf("the gateway ended after %s with %v, want within 1 s without an error", took, err)
 		}
 	case <-time.After(patience):
 		t.Fatal("it does not end")
@@ -369,11 +371,11 @@ func TestManyCalls(t *testing.T) {
 			r.Publish(t, r.Alert(alert.Error))
 			published++
 		case <-deadline:
-			t.Fatal("not all are answered")
+			t.Fatalf("timed out: not all calls are answered, with %d alerts published", published)
 		}
 	}
 	if delivered == 0 || delivered > published {
-		t.Errorf("delivered %d times of %d alerts", delivered, published)
+		t.Errorf("%d alerts were delivered, want 1 to %d", delivered, published)
 	}
 	if m := c.ask(t, "ping", `{}`); m.Error != nil {
 		t.Fatalf("got %v, want a result", m.raw)
@@ -391,7 +393,7 @@ func TestBadLines(t *testing.T) {
 	c.initialize(t, "2025-03-26")
 	c.write(t, `[{"jsonrpc":"2.0","id":8,"method":"ping"},{"jsonrpc":"2.0","id":9,"method":"ping"}]`)
 	if line := <-c.lines; line != `[{"jsonrpc":"2.0","id":8,"result":{}},{"jsonrpc":"2.0","id":9,"result":{}}]` {
-		t.Errorf("a batch in a protocol that has it: %s", line)
+		t.Errorf("the answer to a batch = %s, want both results in a batch", line)
 	}
 	if m := c.ask(t, "no/such", `{}`); m.Error == nil || m.Error.Code != -32601 {
 		t.Errorf("got %v, want an error with code -32601", m.raw)
@@ -411,7 +413,7 @@ func TestSignal(t *testing.T) {
 		t.Fatalf("got %v, want %v", m.raw, held)
 	}
 	if err := <-c.done; err != nil || time.Since(start) > time.Second {
-		t.Errorf("ended after %s: %v", time.Since(start), err)
+		t.Errorf("the gateway ended after %s with %v, want within 1 s without an error", time.Since(start), err)
 	}
 	c.in = nil
 }
@@ -436,7 +438,7 @@ func TestEndWithoutABus(t *testing.T) {
 	c := r.open(t, "")
 	start := time.Now()
 	if err := c.hangUp(t); err != nil || time.Since(start) > time.Second {
-		t.Errorf("ended after %s: %v", time.Since(start), err)
+		t.Errorf("the gateway ended after %s with %v, want within 1 s without an error", time.Since(start), err)
 	}
 }
 
@@ -469,7 +471,7 @@ func TestBusUnreachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := r.open(t, "one").delivered(t); got != "" {
-		t.Fatalf("delivered again: %s", got)
+		t.Fatalf("observe after the restart delivered %q, want nothing", got)
 	}
 }
 
@@ -488,16 +490,16 @@ func TestHostileBus(t *testing.T) {
 	a.Context = map[string]any{"nested": []any{map[string]any{"k": "\x07" + secret}}}
 	r.Publish(t, a)
 	if !testrig.Poll(func() bool { n, _ := c.health(t); return n >= 1 }) {
-		t.Fatal("nothing was received")
+		t.Fatal("timed out: the gateway has received no alert")
 	}
 	text := strings.Join(c.call(t, "observe", `{"what":"alerts"}`).blocks, "\n")
 	for _, bad := range []string{secret, "\x1b", `\u001b`, "\u202e", "\x07", `\u0007`, strings.Repeat("x", 2001)} {
 		if strings.Contains(text, bad) {
-			t.Errorf("%q reached the agent", bad)
+			t.Errorf("%q reached the agent, want it masked, visible or cut: %s", bad, text)
 		}
 	}
 	if n := strings.Count(text, "\n--- ALERTS"); n != 1 {
-		t.Errorf("%d alerts blocks", n)
+		t.Errorf("%d alerts blocks, want 1", n)
 	}
 }
 
@@ -529,7 +531,7 @@ func TestNotice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`).MatchString(n["timestamp"]) {
-		t.Errorf("timestamp %q", n["timestamp"])
+		t.Errorf("timestamp = %q, want RFC 3339 in UTC with milliseconds", n["timestamp"])
 	}
 	delete(n, "timestamp")
 	if want := "map[client:client one context:Deploy 1 level:info message:done]"; fmt.Sprint(n) != want {

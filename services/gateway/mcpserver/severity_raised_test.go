@@ -49,7 +49,7 @@ func TestRaisingRevisionIsDelivered(t *testing.T) {
 	raise(first, alert.Error) // no more severe than that
 	raise(r.Alert(alert.Info), alert.Error)
 	if !testrig.Poll(func() bool { received, _ := c.health(t); return received == 4 }) {
-		t.Fatal("the revisions do not come")
+		t.Fatal("timed out: the gateway has not received 4 alerts")
 	}
 	if got := c.delivered(t); got != "" {
 		t.Errorf("got %s after a revision of the same severity and one of what is not known, want nothing", got)

@@ -77,7 +77,7 @@ func FuzzLineReader(f *testing.F) {
 		passed, answered := readLines(t, batches, string(data))
 		again, refused := readLines(t, batches, passed)
 		if again != passed || refused != "" {
-			t.Errorf("passed %q, which is refused when it is read again: %q", passed, refused)
+			t.Errorf("reading %q again passed %q and refused %q, want all of it passed", passed, again, refused)
 		}
 		if _, wrong := readLines(t, false, answered); answered != "" && strings.Contains(wrong, "-32700") {
 			t.Errorf("answered %q, want JSON", answered)

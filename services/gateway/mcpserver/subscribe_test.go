@@ -141,7 +141,7 @@ func TestSubscriptionLevels(t *testing.T) {
 	if !testrig.Poll(func() bool {
 		return strings.Contains(c.call(t, "events_list_subscriptions", `{}`).blocks[0], `"delivered":0,"withheld":1`)
 	}) {
-		t.Error("what is withheld is not counted")
+		t.Error("timed out: the withheld message is not counted")
 	}
 	c.ask(t, "logging/setLevel", `{"level":"error"}`)
 	if s := c.follow(t, `{"namespaces":["shop"],"mode":"faults"}`); !strings.Contains(s.Note, "logging/setLevel to warning") {
@@ -174,7 +174,7 @@ func TestSubscriptionOfAProtocolWithoutPushes(t *testing.T) {
 	}
 	k.publishEvent(t, "dev", "shop")
 	if !testrig.Poll(func() bool { return strings.Contains(call("events_list_subscriptions", `{}`), `"withheld":1`) }) {
-		t.Error(call("events_list_subscriptions", `{}`))
+		t.Errorf("timed out: subscriptions = %s, want 1 withheld message", call("events_list_subscriptions", `{}`))
 	}
 }
 

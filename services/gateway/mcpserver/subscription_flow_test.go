@@ -66,14 +66,14 @@ func TestUnsubscribeUnderLoad(t *testing.T) {
 		}
 		at := published.Load()
 		if !testrig.Poll(func() bool { return published.Load() > at+30 }) {
-			t.Fatal("nothing more is published")
+			t.Fatalf("timed out: %d messages are published, want over %d", published.Load(), at+30)
 		}
 		if m := c.ask(t, "ping", `{}`); m.Error != nil { // no notification before
 			t.Fatalf("got %v, want a result", m.raw)
 		}
 	}
 	if published.Load() == 0 {
-		t.Error("nothing was published")
+		t.Error("no message was published, want some")
 	}
 }
 
@@ -82,7 +82,7 @@ func (c *client) followUnder(t *testing.T, args string) string {
 	t.Helper()
 	r, before := c.answer(t, "events_subscribe", args)
 	if len(before) > 0 {
-		t.Fatalf("before the answer: %+v", before)
+		t.Fatalf("got %+v before the answer, want nothing", before)
 	}
 	var reply subscriptionReply
 	if err := json.Unmarshal([]byte(r.blocks[0]), &reply); err != nil {
@@ -102,7 +102,7 @@ func TestSubscriptionOfAClientThatDoesNotRead(t *testing.T) {
 	const all = 1500
 	k.burst(t, "dev", "shop", all)
 	if !testrig.Poll(func() bool { return len(c.lines) == cap(c.lines) }) {
-		t.Fatal("the client has room yet")
+		t.Fatalf("timed out: the client has %d of %d lines, want it full", len(c.lines), cap(c.lines))
 	}
 	for i := 1; i <= all; i++ {
 		c.event(t, s.SubscriptionID, fmt.Sprintf("event %d", i))
@@ -121,7 +121,7 @@ func TestUnsubscribeOfAClientThatDoesNotRead(t *testing.T) {
 	s := c.follow(t, `{"namespaces":["shop"]}`)
 	k.burst(t, "dev", "shop", 1500)
 	if !testrig.Poll(func() bool { return len(c.lines) == cap(c.lines) }) {
-		t.Fatal("the client has room yet")
+		t.Fatalf("timed out: the client has %d of %d lines, want it full", len(c.lines), cap(c.lines))
 	}
 	c.send(t, "tools/call", `{"name":"events_unsubscribe","arguments":{"subscriptionId":"`+s.SubscriptionID+`"}}`)
 	if err := c.in.Close(); err != nil {
@@ -151,7 +151,7 @@ func TestSubscriptionThatLostSome(t *testing.T) {
 	const all = 1500
 	k.burst(t, "dev", "shop", all)
 	if !testrig.Poll(func() bool { return len(c.lines) == cap(c.lines) }) {
-		t.Fatal("the client has room yet")
+		t.Fatalf("timed out: the client has %d of %d lines, want it full", len(c.lines), cap(c.lines))
 	}
 	r.Down()
 	r.Up(t)
@@ -169,7 +169,7 @@ func TestSubscriptionThatLostSome(t *testing.T) {
 		switch want := fmt.Sprintf("event %d", next); {
 		case p.Data.Error != "":
 			if dropped.Data.Error != "" || p.Level != "error" || p.Logger != "kubernetes/subscription_error" || p.Data.Degraded || !strings.Contains(p.Data.Error, fmt.Sprintf("up to %d messages", all-5-next+1)) {
-				t.Fatalf("after event %d: %+v", next-1, p)
+				t.Fatalf("after event %d: got %+v, want one error that counts the deleted messages", next-1, p)
 			}
 			dropped, next = p, all-4
 		case p.Data.Event.Message != want || p.Data.SubscriptionID != s.SubscriptionID:
@@ -179,7 +179,7 @@ func TestSubscriptionThatLostSome(t *testing.T) {
 		}
 	}
 	if dropped.Data.Error == "" {
-		t.Error("got no notification of the deleted messages")
+		t.Error("got no notification of the deleted messages, want one")
 	}
 	if text := c.call(t, "events_list_subscriptions", `{}`).blocks[0]; strings.Contains(text, `"dropped":0`) {
 		t.Errorf("got %v, want no %q in it", text, `"dropped":0`)
@@ -246,7 +246,7 @@ func TestSubscriptionOfAClientThatDoesNotReadItsStream(t *testing.T) {
 		}
 		return same == 20
 	}) {
-		t.Fatal("all of it is written")
+		t.Fatalf("timed out: the subscription still delivers, want a blocked write: %s", before)
 	}
 	start := time.Now()
 	if text := c.tool(t, "events_unsubscribe", `{"subscriptionId":"`+id+`"}`); !strings.Contains(text, "cancelled") {
@@ -254,7 +254,7 @@ func TestSubscriptionOfAClientThatDoesNotReadItsStream(t *testing.T) {
 	}
 	// It waits for a write that is under way, but not for as long as one may take.
 	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("answered after %s", took)
+		t.Errorf("the call was answered after %s, want within 5 s", took)
 	}
 	if text := c.tool(t, "events_list_subscriptions", `{}`); !strings.Contains(text, `"subscriptions":[]`) {
 		t.Errorf("got %v, want %q in it", text, `"subscriptions":[]`)

@@ -86,7 +86,7 @@ func TestSubscriptionLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !testrig.Poll(func() bool { return subscribe(b) == "" }) {
-		t.Error("the places of a session that has ended are not free")
+		t.Error("timed out: another session is still refused after the end of one")
 	}
 	if why := subscribe(b); !strings.Contains(why, "--max-subscriptions-per-session") {
 		t.Errorf("got %v, want %q in it", why, "--max-subscriptions-per-session")

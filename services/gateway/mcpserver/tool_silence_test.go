@@ -85,7 +85,7 @@ func (c *client) received(t *testing.T, n int) {
 	t.Helper()
 	var got int
 	if !testrig.Poll(func() bool { got, _ = c.health(t); return got == n }) {
-		t.Fatalf("%d alerts came, not %d", got, n)
+		t.Fatalf("%d alerts were received, want %d", got, n)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestSilence(t *testing.T) {
 		t.Fatalf("got %v, want a silence of web and ci by client one", reply)
 	}
 	if reason, _ := s["reason"].(string); !strings.Contains(reason, "[REDACTED") {
-		t.Errorf("reason: %s", reason)
+		t.Errorf("reason = %s, want the secret masked", reason)
 	}
 	one.lists(t) // it is in force in both by now
 	two.lists(t)
@@ -121,15 +121,15 @@ func TestSilence(t *testing.T) {
 			t.Errorf("delivered %q, want %q", got, "alert01 alert02")
 		}
 		if n := c.silencedCount(t); n != 1 {
-			t.Errorf("%d silenced", n)
+			t.Errorf("%d alerts are counted as silenced, want 1", n)
 		}
 		if list := c.lists(t); list != "/ci/web:1" {
-			t.Errorf("list %s", list)
+			t.Errorf("silences = %s, want /ci/web:1", list)
 		}
 	}
 	history := two.call(t, "observe", `{"what":"alerts"}`).blocks[0]
 	if !strings.Contains(history, pending.ID) || !strings.Contains(history, `"id":"alert03"`) {
-		t.Errorf("history: %s", history)
+		t.Errorf("history = %s, want %s and alert03 in it", history, pending.ID)
 	}
 
 	// A gateway that starts later suppresses the same.
@@ -144,7 +144,7 @@ func TestSilence(t *testing.T) {
 	}
 	for _, c := range []*client{one, two, three} {
 		if list := c.lists(t); list != "" {
-			t.Errorf("list %s", list)
+			t.Errorf("silences = %s, want none", list)
 		}
 	}
 	r.Publish(t, r.now(alert.Error))
@@ -174,7 +174,7 @@ func TestAcknowledge(t *testing.T) {
 	reply := one.do(t, `{"action":"ack","alert_id":"alert01"}`) // by the history
 	until, err := time.Parse(time.RFC3339, fmt.Sprint(reply["until"]))
 	if reply["status"] != "acknowledged" || reply["alert_id"] != "alert01" || reply["dedup_key"] != first.DedupKey || err != nil || time.Until(until) < 23*time.Hour {
-		t.Fatalf("%v, %v", reply, err)
+		t.Fatalf("ack = %v (%v), want alert01 acknowledged for 24 h", reply, err)
 	}
 	two.pending(t, 0)
 	r.Publish(t, r.again(first, alert.Info))
@@ -183,7 +183,7 @@ func TestAcknowledge(t *testing.T) {
 		c.received(t, 3)
 		c.pending(t, 1)
 		if list := c.lists(t); !strings.HasPrefix(list, "ack alert01:") {
-			t.Errorf("list %s", list)
+			t.Errorf("silences = %s, want the acknowledgement of alert01", list)
 		}
 	}
 
@@ -194,7 +194,7 @@ func TestAcknowledge(t *testing.T) {
 		c.received(t, 5)
 		c.pending(t, 2)
 		if !testrig.Poll(func() bool { return c.lists(t) == "" }) {
-			t.Error("the acknowledgement lasts")
+			t.Errorf("timed out: silences = %s, want none", c.lists(t))
 		}
 	}
 	if text := one.refused(t, `{"action":"ack","alert_id":"alert01"}`); text != "alert alert01 was raised again with a higher severity, as alert04: acknowledge that one" {
@@ -279,7 +279,7 @@ func TestSilencesOverTheBussEnd(t *testing.T) {
 		t.Errorf("delivered %q, want %q", got, "")
 	}
 	if list := c.lists(t); list != "//web:1" {
-		t.Errorf("list %s", list)
+		t.Errorf("silences = %s, want //web:1", list)
 	}
 	other := r.open(t, "two")
 	silenced := other.do(t, `{"action":"silence","app":"shop"}`)
@@ -301,13 +301,13 @@ func TestWaitAppliesSilences(t *testing.T) {
 	r.Publish(t, r.now(alert.Error))
 	c.received(t, 1)
 	if block, err := r.wait(t.Context(), "shell", "", 500*time.Millisecond); !errors.Is(err, delivery.ErrNoAlert) {
-		t.Errorf("%q, %v", block, err)
+		t.Errorf("wait = %q, %v, want %v", block, err, delivery.ErrNoAlert)
 	}
 	a := r.now(alert.Error)
 	a.App = "shop"
 	r.Publish(t, a)
 	if block, err := r.wait(t.Context(), "shell", "", patience); err != nil || testrig.Titles(t, block) != "alert02" {
-		t.Errorf("%q, %v", block, err)
+		t.Errorf("wait = %q, %v, want alert02", block, err)
 	}
 }
 
@@ -337,7 +337,7 @@ func TestHooksApplySilences(t *testing.T) {
 	r.Publish(t, r.again(first, alert.Error))
 	r.Publish(t, r.again(first, alert.Warning))
 	if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert05" {
-		t.Errorf("worse, and again: %s", got)
+		t.Errorf("the hook delivered %s, want the more severe alert05", got)
 	}
 
 	// A document of another version is neither applied nor written over.
@@ -357,7 +357,7 @@ func TestHooksApplySilences(t *testing.T) {
 	}
 	r.Publish(t, shop)
 	if got := testrig.DeliveredTitles(t, r.Hook(t, "agent", testrig.Call("PostToolUse"))); got != "alert02" {
-		t.Errorf("the alert is suppressed by a document that cannot be read: %s", got)
+		t.Errorf("the hook delivered %s, want alert02: a document that can't be read suppresses nothing", got)
 	}
 }
 
@@ -388,7 +388,7 @@ func TestSilencesThatWereDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if list := c.lists(t); list != "" {
-			t.Errorf("list %s", list)
+			t.Errorf("silences = %s, want none", list)
 		}
 		for n := range 2 {
 			a := r.now(alert.Error)
@@ -430,7 +430,7 @@ func TestSilenceArguments(t *testing.T) {
 		}
 	}
 	if got := c.call(t, "configure", `{"action":"silence_list"}`).blocks[0]; got != `{"silences":[],"acks":[]}` {
-		t.Errorf("something was changed: %s", got)
+		t.Errorf("silences = %s, want none: a refused call changes nothing", got)
 	}
 }
 
@@ -447,7 +447,7 @@ func TestAKeyMayEndWithAnEllipsis(t *testing.T) {
 	}
 	c.do(t, fmt.Sprintf(`{"action":"silence","dedup_key":%q}`, a.DedupKey))
 	if list := c.lists(t); list != a.DedupKey+"//:0" {
-		t.Errorf("list %s", list)
+		t.Errorf("silences = %s, want %s//:0", list, a.DedupKey)
 	}
 }
 

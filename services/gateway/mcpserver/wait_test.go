@@ -31,22 +31,22 @@ func TestWait(t *testing.T) {
 	}
 	r.Publish(t, r.Alert(alert.Info))
 	if block, err := r.wait(t.Context(), "shell", alert.Error, short); !errors.Is(err, delivery.ErrNoAlert) || block != "" {
-		t.Fatalf("not urgent enough: %q %v", block, err)
+		t.Fatalf("wait with an info alert pending = %q, %v, want %v", block, err, delivery.ErrNoAlert)
 	}
 	r.Publish(t, r.Alert(alert.Error))
 	block, err := r.wait(t.Context(), "shell", alert.Error, patience)
 	if err != nil || testrig.Titles(t, block) != "alert02 alert01" || !strings.HasPrefix(block, "--- ALERTS (2) ---\n[") {
-		t.Fatalf("what pended with it: %q %v", block, err)
+		t.Fatalf("wait = %q, %v, want alert02 and alert01", block, err)
 	}
 	if block, err := r.wait(t.Context(), "shell", "", short); !errors.Is(err, delivery.ErrNoAlert) {
-		t.Fatalf("delivered twice: %q %v", block, err)
+		t.Fatalf("the next wait = %q, %v, want %v", block, err, delivery.ErrNoAlert)
 	}
 
 	// A wait that is interrupted has delivered nothing.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if block, err := r.wait(ctx, "shell", "", 0); !errors.Is(err, delivery.ErrNoAlert) {
-		t.Fatalf("interrupted: %q %v", block, err)
+		t.Fatalf("a cancelled wait = %q, %v, want %v", block, err, delivery.ErrNoAlert)
 	}
 
 	// An alert that comes while it waits, over a restart of the bus.
@@ -106,7 +106,7 @@ func TestWaitAndObserveDeliverEachAlertOnce(t *testing.T) {
 		case block := <-blocks:
 			note(block)
 		case <-deadline:
-			t.Fatalf("%d of %d alerts were delivered", len(delivered), n)
+			t.Fatalf("timed out: %d alerts were delivered, want %d", len(delivered), n)
 		}
 	}
 	cancel()
@@ -116,7 +116,7 @@ func TestWaitAndObserveDeliverEachAlertOnce(t *testing.T) {
 	}
 	for title, times := range delivered {
 		if times != 1 {
-			t.Errorf("%s was delivered %d times", title, times)
+			t.Errorf("%s was delivered %d times, want once", title, times)
 		}
 	}
 }
@@ -130,11 +130,11 @@ func TestWaitForWhatIsResolved(t *testing.T) {
 	r.Publish(t, a)
 	r.Publish(t, end)
 	if block, err := r.wait(t.Context(), "shell", alert.Error, 300*time.Millisecond); !errors.Is(err, delivery.ErrNoAlert) {
-		t.Fatalf("%q %v", block, err)
+		t.Fatalf("wait with a resolved error pending = %q, %v, want %v", block, err, delivery.ErrNoAlert)
 	}
 	block, err := r.wait(t.Context(), "shell", "", patience)
 	if err != nil || !strings.Contains(block, "Resolved: CI result alert01") {
-		t.Errorf("%q %v", block, err)
+		t.Errorf("wait for any severity = %q, %v, want the resolved alert01", block, err)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestObserveHoldsForWhatIsNew(t *testing.T) {
 	r.Publish(t, first)
 	c.pending(t, 1)
 	if block, err := r.wait(t.Context(), "shared", "", patience); err != nil || testrig.Titles(t, block) != first.ID {
-		t.Fatalf("%q %v", block, err)
+		t.Fatalf("wait = %q, %v, want %s", block, err, first.ID)
 	}
 	if text := c.call(t, "observe", `{}`).blocks[0]; !strings.Contains(text, `"alerts_pending":0`) {
 		t.Errorf("got %s, want nothing pending", text)

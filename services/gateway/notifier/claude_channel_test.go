@@ -111,7 +111,7 @@ func FuzzClaudeChannelLine(f *testing.F) {
 		}
 		for k, v := range m.Params.Meta {
 			if !key.MatchString(k) || !value.MatchString(v) {
-				t.Errorf("meta %q: %q has other characters than allowed", k, v)
+				t.Errorf("meta %q = %q, want the characters %s and %s", k, v, key, value)
 			}
 		}
 		if _, list, ok := strings.Cut(m.Params.Content, "\n"); ok && strings.HasPrefix(list, "[") && !json.Valid([]byte(list)) {

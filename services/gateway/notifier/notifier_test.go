@@ -15,7 +15,7 @@ func TestConfig(t *testing.T) {
 	s := notifier.New()
 	c := s.Config()
 	if c.Enabled {
-		t.Error("a new notifier is enabled")
+		t.Errorf("Config of a new notifier = %+v, want it disabled", c)
 	}
 	if err := c.Validate(); err != nil {
 		t.Error(err)
@@ -189,7 +189,7 @@ func TestDisableAndEnable(t *testing.T) {
 		t.Errorf("Next after Disable = %v, want none", at)
 	}
 	if s.Config().Enabled {
-		t.Error("enabled after Disable")
+		t.Errorf("Config after Disable = %+v, want it disabled", s.Config())
 	}
 	if out := s.Due(at(100)); out != nil {
 		t.Errorf("Due after Disable = %+v, want none", out)

@@ -86,12 +86,12 @@ func TestProperties(t *testing.T) {
 		}
 		for key, a := range newest {
 			if last, sent := over[key]; passes(a) && (last || !sent) {
-				t.Fatalf("%s was raised last, but sent last as resolved, or not sent", key)
+				t.Fatalf("%s was raised last, but sent last as resolved or not sent, want it sent as raised", key)
 			}
 		}
 		for key, a := range ended {
 			if last, sent := over[key]; passes(a) && sent && !last {
-				t.Fatalf("%s was resolved last, but sent last as raised", key)
+				t.Fatalf("%s was resolved last, but sent last as raised, want it sent as resolved", key)
 			}
 		}
 	})
@@ -131,10 +131,10 @@ func checkEnds(t *rapid.T, out []notifier.Notification) {
 				subject = a.ID
 			}
 			if sent[a.ID] {
-				t.Fatalf("%s is sent twice: %+v", a.ID, a)
+				t.Fatalf("alert %s is sent twice, want once: %+v", a.ID, a)
 			}
 			if a.IsResolution() && over[subject] && a.Category == alert.Errors {
-				t.Fatalf("%s is sent as over twice: %+v", subject, a)
+				t.Fatalf("%s is sent as resolved twice, want once: %+v", subject, a)
 			}
 			sent[a.ID] = true
 			over[subject] = over[subject] || a.IsResolution()

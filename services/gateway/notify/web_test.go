@@ -109,7 +109,7 @@ func TestAnswers(t *testing.T) {
 		}
 	})
 	if len(elsewhere.got()) > 0 {
-		t.Error("a redirect to another host was followed")
+		t.Errorf("another host got %v after a redirect, want nothing", elsewhere.got())
 	}
 }
 

@@ -109,12 +109,12 @@ func TestHostileText(t *testing.T) {
 	}
 	for _, bad := range []string{"ignore", "xx", "rm", "err`or"} {
 		if strings.Contains(around, bad) {
-			t.Errorf("%q is outside of the blocks:\n%s", bad, around)
+			t.Errorf("%q is outside of the blocks, want it inside:\n%s", bad, around)
 		}
 	}
 	for _, bad := range []string{"\x1b", "\u202e", strings.Repeat("x", 401)} {
 		if strings.Contains(order, bad) {
-			t.Errorf("the order contains %q", bad)
+			t.Errorf("the order has %q, want it visible or cut", bad)
 		}
 	}
 	if n := strings.Count(order, "```"); n != 2 {

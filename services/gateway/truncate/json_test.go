@@ -90,7 +90,7 @@ func FuzzObject(f *testing.F) {
 		}
 		got := truncate.Object(in, size)
 		if !json.Valid(got) || len(got) > size {
-			t.Errorf("got %s (%d bytes of %d) of %s", got, len(got), size, in)
+			t.Errorf("Object = %s (%d bytes), want valid JSON of at most %d bytes, from %s", got, len(got), size, in)
 		}
 		list := truncate.List([]json.RawMessage{in, in}, size)
 		if len(list) == 0 || !json.Valid(truncate.Join(list)) || len(truncate.Join(list)) > size {
