@@ -23,7 +23,7 @@ func TestFaultsOfServersInContainers(t *testing.T) {
 		t.Helper()
 		var got harness.Answer
 		if !harness.Poll(ctx, 60*time.Second, func() bool { got = e2etest.Get(t, ingest.URL(7400)+"/readyz"); return got.Status == want }) {
-			t.Fatalf("%s: %d %s\n%s", what, got.Status, got.Body, ingest.Logs(ctx))
+			t.Fatalf("%s: /readyz = %d %s, want %d\n%s", what, got.Status, got.Body, want, ingest.Logs(ctx))
 		}
 	}
 	do := func(err error) {

@@ -84,7 +84,7 @@ func endsWell(t *testing.T, c *containers.Container) {
 	t.Helper()
 	code, err := c.Stop(t.Context())
 	if err != nil || code != 0 {
-		t.Errorf("%s ends with %d, %v\n%s", c.Name, code, err, c.Logs(t.Context()))
+		t.Errorf("exit code of %s = %d, error %v; want 0\n%s", c.Name, code, err, c.Logs(t.Context()))
 	}
 }
 
@@ -123,11 +123,11 @@ func TestImagesAreMinimal(t *testing.T) {
 		}
 		for _, label := range []string{"title", "description", "source", "licenses", "version", "revision", "created"} {
 			if c.Labels["org.opencontainers.image."+label] == "" {
-				t.Errorf("%s: no label %s", name, label)
+				t.Errorf("%s has no label %s, want one", name, label)
 			}
 		}
 		if name == "tocsin" && len(c.Volumes) != 1 {
-			t.Errorf("volumes %v", c.Volumes)
+			t.Errorf("volumes = %v, want one", c.Volumes)
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestImageOfTheWhole(t *testing.T) {
 		t.Errorf("got %d %q %v, want 0 and \"tocsin up is alive\\n\"", code, output, err)
 	}
 	if code, output, err := c.Exec(t.Context(), "/bin/sh", "-c", "true"); err == nil && code == 0 {
-		t.Errorf("there is a shell: %s", output)
+		t.Errorf("/bin/sh in the image succeeds, want no shell: %s", output)
 	}
 	endsWell(t, c)
 	if err := c.Start(t.Context()); err != nil {
@@ -174,7 +174,7 @@ func TestImageOfTheWhole(t *testing.T) {
 		}
 		return strings.Contains(delivered, "before") && strings.Contains(delivered, "after")
 	}) {
-		t.Errorf("delivered: %s", delivered)
+		t.Errorf("delivered = %q, want the alerts before and after", delivered)
 	}
 	endsWell(t, c)
 }
@@ -204,7 +204,7 @@ func TestImagesOfServices(t *testing.T) {
 		output = bare.Logs(t.Context())
 		return strings.Contains(output, "TOCSIN_TOKEN")
 	}) {
-		t.Errorf("without a token: %s", output)
+		t.Errorf("log without a token = %s, want TOCSIN_TOKEN in it", output)
 	}
 }
 
@@ -300,11 +300,11 @@ func static(t *testing.T, file, platform string) {
 	defer func() { _ = f.Close() }()
 	want := map[string]elf.Machine{"linux/amd64": elf.EM_X86_64, "linux/arm64": elf.EM_AARCH64}[platform]
 	if f.Machine != want {
-		t.Errorf("it is for %v", f.Machine)
+		t.Errorf("machine of the program = %v, want %v", f.Machine, want)
 	}
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
-			t.Errorf("it is not static: %v", p.Type)
+			t.Errorf("the program has a segment %v, want it linked statically", p.Type)
 		}
 	}
 	info, err := buildinfo.ReadFile(file)
@@ -316,6 +316,6 @@ func static(t *testing.T, file, platform string) {
 		roots = roots || dep.Path == "golang.org/x/crypto/x509roots/fallback"
 	}
 	if !roots {
-		t.Error("it has no roots of trust")
+		t.Error("the program lacks golang.org/x/crypto/x509roots/fallback, want it to trust public certificates without files")
 	}
 }

@@ -58,7 +58,7 @@ func TestOverlaysAreAccepted(t *testing.T) {
 			}
 			line := regexp.MustCompile("(?m)^\\| `" + overlay + "` \\| `(components: [^`]*)`").FindSubmatch(readme)
 			if line == nil {
-				t.Fatal("the README does not show how to enable kubewatch")
+				t.Fatalf("the README of deploy/kubernetes has no row with the components of the overlay %s, want one that enables kubewatch", overlay)
 			}
 			f, err := os.OpenFile(filepath.Join(at, "kustomization.yaml"), os.O_APPEND|os.O_WRONLY, 0)
 			if err != nil {
@@ -76,7 +76,7 @@ func TestOverlaysAreAccepted(t *testing.T) {
 			}
 			run(t, at, kubectl, apply...)
 			if got := workloads(t, s); !slices.Equal(got, pods) {
-				t.Errorf("there are %v", got)
+				t.Errorf("workloads = %v, want %v", got, pods)
 			}
 		})
 	}
@@ -102,7 +102,7 @@ func workloads(t *testing.T, s *kube.Server) (all []string) {
 	add := func(kind string, o metav1.ObjectMeta) {
 		all = append(all, kind+"/"+o.Name)
 		if o.Generation != 1 {
-			t.Errorf("%s %s: pods are replaced where nothing is new", kind, o.Name)
+			t.Errorf("generation of %s %s = %d, want 1: applying the same again must replace no pod", kind, o.Name, o.Generation)
 		}
 	}
 	for _, o := range deployments.Items {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,8 +17,8 @@ import (
 	shared "github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// at returns a fault of age 0: pods end at once.
-var at0 = metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+// noGrace deletes a pod at once.
+var noGrace = metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
 
 // raised has the alerts of one object and fault.
 type raised struct {
@@ -81,7 +82,7 @@ func TestFaults(t *testing.T) {
 		{
 			shared.CrashLoop, "looping", alert.Error,
 			func(name string) error { _, err := s.CrashLoop(ctx, pod(name), "app", 2, 5); return err },
-			func(name string) error { return s.Client().CoreV1().Pods(ns).Delete(ctx, name, at0) },
+			func(name string) error { return s.Client().CoreV1().Pods(ns).Delete(ctx, name, noGrace) },
 		},
 		{
 			shared.ImagePull, "imageless", alert.Warning,
@@ -138,7 +139,7 @@ func TestFaults(t *testing.T) {
 	}
 	for _, k := range kinds {
 		if err := k.begin(k.name); err != nil {
-			t.Fatalf("%s: %v", k.fault, err)
+			t.Fatalf("begin %s: %v", k.fault, err)
 		}
 	}
 	// Both are polled until all is there. What was there at any time counts.
@@ -155,7 +156,7 @@ func TestFaults(t *testing.T) {
 			missing = enough(inbox, listen())
 			return missing == ""
 		}) {
-			t.Fatalf("%s: there is no %s. The inbox had %+v", what, missing, inbox)
+			t.Fatalf("%s: want %s, which is missing. The inbox had %+v", what, missing, inbox)
 		}
 	}
 	until("started", func(inbox, stream []alert.Alert) string {
@@ -175,8 +176,9 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s: got %s, want Logger \"kubernetes/faults\", Level \"warning\" and a FaultID", k.fault, n.Raw)
 		}
 		a := about(listen(), k.fault, k.name).first[0]
-		if a.Severity != k.severity || a.Source != alert.SourceKubernetes || a.Context["cluster"] != w.cluster || a.Context["fault_id"] != n.Data.FaultID {
-			t.Errorf("%s is delivered as %+v", k.fault, a)
+		got := []any{a.Severity, a.Source, a.Context["cluster"], a.Context["fault_id"]}
+		if diff := cmp.Diff([]any{k.severity, alert.SourceKubernetes, w.cluster, n.Data.FaultID}, got); diff != "" {
+			t.Errorf("%s: severity, source, cluster and fault of the alert (-want +got):\n%s", k.fault, diff)
 		}
 	}
 	// The log updates the same alert.
@@ -203,7 +205,7 @@ func TestFaults(t *testing.T) {
 	for _, text := range output {
 		var m shared.Message
 		if err := json.Unmarshal(text, &m); err != nil {
-			t.Fatalf("%v: %s", err, text)
+			t.Fatalf("decode %s: %v", text, err)
 		}
 		if m.Fault != nil && m.Fault.State == shared.StateFiring {
 			found[m.Fault.Kind+" "+m.Event.InvolvedObject.Name]++
@@ -211,7 +213,7 @@ func TestFaults(t *testing.T) {
 	}
 	for _, k := range kinds {
 		if found[k.fault+" "+k.name] != 1 {
-			t.Errorf("observe kubernetes has %s %d times: %v", k.fault, found[k.fault+" "+k.name], found)
+			t.Errorf("observe kubernetes has %s %d times, want once: %v", k.fault, found[k.fault+" "+k.name], found)
 		}
 	}
 	for _, k := range kinds {
@@ -234,22 +236,22 @@ func TestFaults(t *testing.T) {
 	for _, k := range kinds {
 		r := about(listen(), k.fault, k.name)
 		if len(r.first) != 1 {
-			t.Errorf("%s is %d alerts: %+v", k.fault, len(r.first), r.first)
+			t.Errorf("%s has %d alerts, want 1: %+v", k.fault, len(r.first), r.first)
 		}
 		switch {
 		case k.end == nil && len(r.ends) > 0:
-			t.Errorf("%s has an end: %+v", k.fault, r.ends)
+			t.Errorf("%s is resolved by %+v, want no end", k.fault, r.ends)
 		case k.end != nil && (len(r.ends) != 1 || r.ends[0].Resolves != r.first[0].ID || r.ends[0].Severity != alert.Info):
-			t.Errorf("%s (%s) ended by %+v", k.fault, r.first[0].ID, r.ends)
+			t.Errorf("%s is resolved by %+v, want one alert of severity info that resolves %s", k.fault, r.ends, r.first[0].ID)
 		}
 		delivered := 0
-		for _, n := range c.of(id) {
+		for _, n := range c.notesOf(id) {
 			if n.Data.Event != nil && n.Data.Event.Involved.Name == k.name && len(n.Data.Logs) == 0 {
 				delivered++
 			}
 		}
 		if delivered != 1 {
-			t.Errorf("%s was pushed %d times", k.fault, delivered)
+			t.Errorf("%s was pushed %d times, want once", k.fault, delivered)
 		}
 	}
 }

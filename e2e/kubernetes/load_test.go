@@ -108,7 +108,7 @@ func TestKillUnderLoad(t *testing.T) {
 		}()
 		before := len(want)
 		if !harness.Poll(ctx, patience, func() bool { return len(c.messages(events)) >= before+atLeast/4 }) {
-			t.Fatalf("%s: %d of %d events came", name, len(c.messages(events))-before, made.Load())
+			t.Fatalf("%s: %d events came of %d made, want at least %d", name, len(c.messages(events))-before, made.Load(), atLeast/4)
 		}
 		end := func(pods []*corev1.Pod) {
 			for _, p := range pods {
@@ -151,9 +151,9 @@ func TestKillUnderLoad(t *testing.T) {
 		return degraded == recovered && degraded <= 2
 	}) {
 		degraded, recovered := errorsOf(c, events)
-		t.Errorf("degraded %d times, recovered %d times", degraded, recovered)
+		t.Errorf("degraded %d times, recovered %d times, want both at most twice, and as often", degraded, recovered)
 	}
-	if wrong := exactly(firsts(c.of(faults)), crashed); wrong != "" {
+	if wrong := exactly(firsts(c.notesOf(faults)), crashed); wrong != "" {
 		t.Errorf("of the pods %s, want nothing", wrong)
 	}
 	var stored, faulty []string
@@ -304,20 +304,20 @@ func TestUnsubscribeUnderLoad(t *testing.T) {
 	for i := range 5 {
 		id := c.subscribe(t, 10+i, args)
 		if !harness.Poll(t.Context(), patience, func() bool { return c.count(id, 0) >= 50 }) {
-			t.Fatalf("nothing comes: %d made", made.Load())
+			t.Fatalf("%d notifications of %s came of %d events made, want at least 50", c.count(id, 0), id, made.Load())
 		}
 		_, at := c.call(t, 20+i, "events_unsubscribe", fmt.Sprintf(`{"subscriptionId":%q}`, id))
 		before := c.count(stays, at)
 		if !harness.Poll(t.Context(), patience, func() bool { return c.count(stays, at) >= before+100 }) {
-			t.Fatalf("nothing comes: %d made", made.Load())
+			t.Fatalf("%d notifications of the other subscription came of %d events made, want at least %d", c.count(stays, at), made.Load(), before+100)
 		}
 		if n := c.count(id, at+1); n > 0 {
-			t.Errorf("%d came after the answer", n)
+			t.Errorf("%d notifications came after the answer to events_unsubscribe, want none", n)
 		}
 		for _, line := range c.all() {
 			if strings.Contains(line, id) { // the first is the answer
 				if strings.Contains(line, `"notifications/message"`) {
-					t.Error("a notification arrived before the answer with the subscription")
+					t.Errorf("the first line with %s is the notification %s, want the answer to events_subscribe", id, line)
 				}
 				break
 			}

@@ -70,24 +70,30 @@ func TestFaultWithLogs(t *testing.T) {
 		t.Fatalf("there are the logs %q, want %q", of, want)
 	}
 	previous, current, wide := n.Data.Logs[0].Sample, n.Data.Logs[1].Sample, n.Data.Logs[2].Sample
-	if !strings.HasSuffix(previous, panicked) || !strings.HasSuffix(wide, panicked) || !strings.HasSuffix(current, "started again €\n") {
-		t.Errorf("the ends are not the logs': %q %q %q", last(previous), last(wide), last(current))
+	for _, l := range []struct{ name, sample, end string }{{"previous", previous, panicked}, {"wide", wide, panicked}, {"current", current, "started again €\n"}} {
+		if !strings.HasSuffix(l.sample, l.end) {
+			t.Errorf("end of the log %s = %q, want %q", l.name, last(l.sample), l.end)
+		}
 	}
-	if len(previous) < 9<<10 || len(current) < 9<<10 {
-		t.Errorf("of what is there %d and %d bytes came", len(previous), len(current))
+	const least = 9 << 10
+	if len(previous) < least || len(current) < least {
+		t.Errorf("the logs of web have %d and %d bytes, want at least %d", len(previous), len(current), least)
 	}
-	if strings.Contains(n.Raw, secret) || !strings.Contains(previous, "[REDACTED") {
-		t.Errorf("the secret is there, or was not: %q", last(previous))
+	if strings.Contains(n.Raw, secret) {
+		t.Errorf("the notification has the secret, want it masked: %q", last(previous))
+	}
+	if !strings.Contains(previous, "[REDACTED") {
+		t.Errorf("end of the previous log = %q, want a mask in the log", last(previous))
 	}
 	for _, r := range w.kubelet.Requests() {
 		if r.Namespace == ns && (r.TailLines < 0 || r.LimitBytes < 0) {
-			t.Errorf("the node is asked for all of a log: %+v", r)
+			t.Errorf("request to the kubelet = %+v, want limits of lines and bytes", r)
 		}
 	}
 	for _, stored := range w.published(t, ns) {
 		for _, l := range stored.Logs {
 			if strings.Contains(l.Sample, secret) {
-				t.Error("the secret is on the bus")
+				t.Errorf("the log of %s on the bus has the secret, want it masked", l.Container)
 			}
 		}
 	}
@@ -148,7 +154,7 @@ func TestEventsAlone(t *testing.T) {
 	c.await(t, faults, "the fault", func(n note) bool { return n.Data.FaultID != "" })
 	for _, kind := range []string{"pods", "nodes", "deployments", "jobs"} {
 		if !strings.Contains(w.watch.Log.String(), kind) {
-			t.Errorf("nothing is output of %s:\n%s", kind, w.watch.Log)
+			t.Errorf("log of kubewatch, want the refused %s in it:\n%s", kind, w.watch.Log)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (w *world) exactlyOnce(t *testing.T, c *client, id, ns string, want []strin
 // errorsOf returns the numbers of notifications that a subscription is degraded, and
 // that it has recovered.
 func errorsOf(c *client, id string) (degraded, recovered int) {
-	for _, n := range c.of(id) {
+	for _, n := range c.notesOf(id) {
 		switch {
 		case n.Logger != "kubernetes/subscription_error":
 		case n.Data.Degraded != nil && *n.Data.Degraded:
@@ -106,7 +106,7 @@ func TestClosuresAndExpiry(t *testing.T) {
 	defer tick.Stop()
 	for closed := 0; closed < 10; closed = w.asked(t, "WATCH") - before {
 		if time.Now().After(deadline) {
-			t.Fatalf("only %d watches were closed", closed)
+			t.Fatalf("%d watches were closed within %s, want 10", closed, 2*patience)
 		}
 		want = append(want, fmt.Sprintf("event %d", len(want)))
 		w.say(t, ns, want[len(want)-1])
@@ -117,7 +117,7 @@ func TestClosuresAndExpiry(t *testing.T) {
 		list := must(w.server.Client().CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{}))(t)
 		return len(list.Items) == 0
 	}) {
-		t.Fatal("the server forgets nothing")
+		t.Fatalf("events remain after %s, want none: their TTL has passed", patience)
 	}
 	want = append(want, "last")
 	w.say(t, ns, "last")
@@ -127,7 +127,7 @@ func TestClosuresAndExpiry(t *testing.T) {
 	}
 	for _, m := range w.published(t, "") {
 		if m.Watch != nil {
-			t.Errorf("the watch is delivered to be %+v", m.Watch)
+			t.Errorf("published state of the watch = %+v, want none", *m.Watch)
 		}
 	}
 	t.Logf("%d events, %d watches closed", len(want), w.asked(t, "WATCH")-before)
@@ -254,7 +254,7 @@ func TestCompactedHistory(t *testing.T) {
 		say(5)
 		// The version is gone for every client.
 		if gone := w.forgot(t); !gone {
-			t.Fatal("the server still knows all versions: there would be no 410")
+			t.Fatal("the server knows the version from before the compaction, want 410 Gone for it")
 		}
 		lists, watches := w.asked(t, "LIST"), w.asked(t, "WATCH")
 		come()
@@ -320,19 +320,19 @@ func TestServerKilled(t *testing.T) {
 	for _, id := range []string{events, faults} {
 		n := c.awaitWithin(t, 2*patience, id, "that it is degraded", func(n note) bool { return n.Logger == "kubernetes/subscription_error" })
 		if n.Level != "error" || n.Data.Degraded == nil || !*n.Data.Degraded || n.Data.Error == "" || n.Data.Cluster != w.cluster {
-			t.Errorf("degraded: %s", n.Raw)
+			t.Errorf("notification = %s, want the level error, degraded true, an error, and the cluster %s", n.Raw, w.cluster)
 		}
 	}
 	t.Logf("degraded after %s", time.Since(killed).Round(time.Second))
 	if !harness.Poll(t.Context(), patience, func() bool { return len(watchAlerts().first) == 1 }) {
-		t.Errorf("the alerts are %+v", watchAlerts())
+		t.Errorf("alerts about the watch = %+v, want one new alert", watchAlerts())
 	}
 	late := ask[map[string]any](t, c, "events_subscribe", filters{"cluster": w.cluster, "namespaces": []string{ns}})
 	if late["degraded"] != true || !strings.Contains(fmt.Sprint(late["note"]), "Nothing comes") {
-		t.Errorf("a later subscription gets %v", late)
+		t.Errorf("answer to a later subscription = %v, want degraded true and a note with \"Nothing comes\"", late)
 	}
 	if status := ask[any](t, c, "observe", map[string]any{"what": "status"}); !strings.Contains(fmt.Sprint(status), "degraded") {
-		t.Errorf("the status says nothing of it: %v", status)
+		t.Errorf("status = %v, want \"degraded\" in it", status)
 	}
 	rest := time.NewTimer(30*time.Second - time.Since(killed)) // while it is down
 	defer rest.Stop()
@@ -349,7 +349,7 @@ func TestServerKilled(t *testing.T) {
 	}
 	t.Logf("recovered after %s", time.Since(up).Round(time.Second))
 	if !harness.Poll(t.Context(), patience, func() bool { return len(watchAlerts().ends) == 1 }) {
-		t.Errorf("the alerts are %+v", watchAlerts())
+		t.Errorf("alerts about the watch = %+v, want one that resolves", watchAlerts())
 	}
 	want = append(want, "last")
 	w.say(t, ns, "last")
@@ -361,7 +361,7 @@ func TestServerKilled(t *testing.T) {
 	}
 	r := watchAlerts()
 	if len(r.first) != 1 || len(r.ends) != 1 || r.first[0].Severity != alert.Warning || r.first[0].Category != alert.Kubernetes || r.ends[0].Resolves != r.first[0].ID {
-		t.Errorf("the alerts are %+v", r)
+		t.Errorf("alerts about the watch = %+v, want one warning of Kubernetes, and one alert that resolves it", r)
 	}
 	var delivered []bool
 	for _, m := range w.published(t, "") {

@@ -47,9 +47,9 @@ var suite struct {
 	ends []func() error
 }
 
-func TestMain(m *testing.M) { os.Exit(tried(m)) }
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
 
-func tried(m *testing.M) (code int) {
+func runTests(m *testing.M) (code int) {
 	flag.Parse()
 	// Tests mostly wait, some of them for half a minute: more of them run at once than
 	// there are processors, unless -parallel is given.
@@ -183,7 +183,7 @@ func together(t *testing.T) *world {
 func ended(p *harness.Process) error {
 	err := p.Stop()
 	if text := p.Log.String(); err != nil || strings.Contains(text, "DATA RACE") || strings.Contains(text, "panic:") {
-		return fmt.Errorf("a tocsin did not end well: %w\n%s", err, text)
+		return fmt.Errorf("a tocsin ended with an error, a panic or a data race: %w\n%s", err, text)
 	}
 	return nil
 }
@@ -241,14 +241,14 @@ func (w *world) watched(ctx context.Context, bin string) error {
 			return fmt.Errorf("subscribe to %s: %w\n%s", w.cluster, last, w.watch.Log)
 		}
 		heard := harness.Poll(ctx, patience, func() bool {
-			if _, last = w.server.Event(ctx, "default", corev1.ObjectReference{Kind: "ConfigMap", Name: "probe", Namespace: "default"}, corev1.EventTypeNormal, "Probe", "is anybody there?"); last != nil {
+			if _, last = w.server.Event(ctx, "default", corev1.ObjectReference{Kind: "ConfigMap", Name: "probe", Namespace: "default"}, corev1.EventTypeNormal, "Probe", "is the cluster watched?"); last != nil {
 				return false
 			}
 			_, last = a.Next(ctx, 300*time.Millisecond)
 			return last == nil
 		})
 		if !heard {
-			return fmt.Errorf("nothing is heard of %s: %w\n%s", w.cluster, last, w.watch.Log)
+			return fmt.Errorf("no event of %s came: %w\n%s", w.cluster, last, w.watch.Log)
 		}
 		return nil
 	}
@@ -291,7 +291,7 @@ func (w *world) published(t *testing.T, namespace string) []shared.Message {
 	c := must(bus.Connect(t.Context(), bus.Config{Name: t.Name(), Role: bus.RoleGateway, Dir: statedir.At(w.bus.StateDir), Logger: slog.New(slog.DiscardHandler)}))(t)
 	defer c.Close()
 	if !harness.Poll(t.Context(), patience, c.Connected) {
-		t.Fatal("no connection to the bus")
+		t.Fatalf("no connection to the bus within %s, want one", patience)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -429,7 +429,7 @@ func (w *world) overHTTP(t *testing.T, args ...string) string {
 		url = regexp.MustCompile(`http://127\.0\.0\.1:\d+/mcp`).FindString(p.Stdout.String())
 		return url != ""
 	}) {
-		t.Fatalf("no URL was delivered\n%s", p.Log)
+		t.Fatalf("output of the gateway = %q, want its URL\n%s", p.Stdout, p.Log)
 	}
 	return url
 }
@@ -455,7 +455,7 @@ func ask[T any](t *testing.T, c *client, tool string, args map[string]any) (answ
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal([]byte(blocks[0]), &answer); err != nil {
-		t.Fatalf("%v: %s", err, blocks[0])
+		t.Fatalf("answer of %s = %s, error %v; want one block of JSON", tool, blocks[0], err)
 	}
 	return answer
 }
@@ -466,7 +466,7 @@ func refused(t *testing.T, c *client, tool string, args map[string]any) string {
 	blocks, err := c.Call(t.Context(), tool, args)
 	var refusal *harness.ToolError
 	if !errors.As(err, &refusal) {
-		t.Fatalf("%s %v is not refused: %v %v", tool, args, blocks, err)
+		t.Fatalf("%s %v = %v, error %v; want a refusal", tool, args, blocks, err)
 	}
 	return refusal.Text
 }
@@ -481,22 +481,22 @@ func (c *client) subscribe(t *testing.T, args filters) string {
 		ID string `json:"subscriptionId"`
 	}](t, c, "events_subscribe", args)
 	if answer.ID == "" {
-		t.Fatal("a subscription without an id")
+		t.Fatal("subscriptionId is empty, want one")
 	}
 	return answer.ID
 }
 
-// of returns the notifications of a subscription so far.
-func (c *client) of(id string) []note {
+// notesOf returns the notifications of a subscription so far.
+func (c *client) notesOf(id string) []note {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var of []note
+	var all []note
 	for _, n := range c.notes {
 		if n.Data.ID == id {
-			of = append(of, n)
+			all = append(all, n)
 		}
 	}
-	return of
+	return all
 }
 
 // await waits for the first notification of a subscription that fulfils a condition.
@@ -508,7 +508,7 @@ func (c *client) await(t *testing.T, id, what string, is func(note) bool) note {
 func (c *client) awaitWithin(t *testing.T, within time.Duration, id, what string, is func(note) bool) (found note) {
 	t.Helper()
 	if !harness.Poll(t.Context(), within, func() bool {
-		for _, n := range c.of(id) {
+		for _, n := range c.notesOf(id) {
 			if is(n) {
 				found = n
 				return true
@@ -517,10 +517,10 @@ func (c *client) awaitWithin(t *testing.T, within time.Duration, id, what string
 		return false
 	}) {
 		var got strings.Builder
-		for _, n := range c.of(id) {
+		for _, n := range c.notesOf(id) {
 			fmt.Fprintf(&got, "%.300s\n", n.Raw)
 		}
-		t.Fatalf("no notification within %s: %s. There are\n%s", within, what, got.String())
+		t.Fatalf("no notification within %s, want %s. There are\n%s", within, what, got.String())
 	}
 	return found
 }
@@ -532,7 +532,7 @@ func says(message string) func(note) bool {
 
 // messages returns those of the events of a subscription, in order.
 func (c *client) messages(id string) (all []string) {
-	for _, n := range c.of(id) {
+	for _, n := range c.notesOf(id) {
 		if n.Data.Event != nil {
 			all = append(all, n.Data.Event.Message)
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -94,7 +95,7 @@ func TestRightsSuffice(t *testing.T) {
 		"read logs of the last": func() error { return reads(ctx, client, pod, true, "before\n") },
 	} {
 		if err := do(); err != nil {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s = error %v, want none", what, err)
 		}
 	}
 }
@@ -165,7 +166,7 @@ func TestRightsAreMinimal(t *testing.T) {
 	}
 	for _, r := range []string{" secrets", " configmaps", " pods/exec", " pods/attach", " pods/portforward", " nodes/proxy", " serviceaccounts/token", "rbac.authorization.k8s.io clusterroles"} {
 		if !asked[r] {
-			t.Errorf("the server has no%s: the question is asked wrongly", r)
+			t.Errorf("the right to use%s was not asked for, want it asked: the server should have that resource", r)
 		}
 	}
 	want := []string{
@@ -176,7 +177,7 @@ func TestRightsAreMinimal(t *testing.T) {
 		"events list", "events watch", "nodes list", "nodes watch", "pods list", "pods watch", "pods/log get",
 	}
 	if slices.Sort(got); !slices.Equal(got, want) {
-		t.Errorf("it may %q", got)
+		t.Errorf("rights of kubewatch (-want +got):\n%s", cmp.Diff(want, got))
 	}
 	for name, want := range map[string]bool{"kube-system": true, "default": false, "tocsin": false} {
 		if got := may(authorizationv1.ResourceAttributes{Resource: "namespaces", Name: name, Verb: "get"}); got != want {

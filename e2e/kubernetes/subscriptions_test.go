@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,10 +51,10 @@ func TestLifecycle(t *testing.T) {
 		made := w.event(t, ns, pod, corev1.EventTypeWarning, "FailedMount", "no such volume")
 		n := c.await(t, id, "the event", says("no such volume"))
 		e := n.Data.Event
-		if n.Level != "info" || n.Logger != "kubernetes/events" || n.Data.Cluster != w.cluster || e.Namespace != ns || e.Type != "Warning" || e.Reason != "FailedMount" ||
-			!e.Timestamp.Equal(made.LastTimestamp.Truncate(time.Second)) || e.Labels["app"] != "nginx" ||
-			e.Involved.APIVersion != "v1" || e.Involved.Kind != "Pod" || e.Involved.Name != pod.Name || e.Involved.Namespace != ns {
-			t.Errorf("%+v %s", n, n.Raw)
+		got := []any{n.Level, n.Logger, n.Data.Cluster, e.Namespace, e.Type, e.Reason, e.Timestamp.UTC(), e.Labels["app"], e.Involved.APIVersion, e.Involved.Kind, e.Involved.Name, e.Involved.Namespace}
+		wanted := []any{"info", "kubernetes/events", w.cluster, ns, "Warning", "FailedMount", made.LastTimestamp.UTC().Truncate(time.Second), "nginx", "v1", "Pod", pod.Name, ns}
+		if diff := cmp.Diff(wanted, got); diff != "" {
+			t.Errorf("notification (-want +got):\n%s\n%s", diff, n.Raw)
 		}
 		var raw struct {
 			Event map[string]any `json:"event"`
@@ -77,7 +78,7 @@ func TestLifecycle(t *testing.T) {
 			} `json:"subscriptions"`
 		}
 		if l := ask[list](t, c, "events_list_subscriptions", nil).Subscriptions; len(l) != 2 || l[0].ID != id || l[0].Delivered != 1 {
-			t.Errorf("listed are %+v", l)
+			t.Errorf("subscriptions = %+v, want 2, first %s with 1 delivered", l, id)
 		}
 		if answer := ask[map[string]any](t, c, "events_unsubscribe", filters{"subscriptionId": id}); answer["cancelled"] != true {
 			t.Errorf("unsubscribed: %v, want cancelled", answer)
@@ -85,10 +86,10 @@ func TestLifecycle(t *testing.T) {
 		w.event(t, ns, pod, corev1.EventTypeWarning, "FailedMount", "still no such volume")
 		c.await(t, witness, "the event after it", says("still no such volume"))
 		if got := c.messages(id); len(got) != 1 {
-			t.Errorf("after it was ended it got %v", got)
+			t.Errorf("events of the ended subscription = %v, want only the one before its end", got)
 		}
 		if l := ask[list](t, c, "events_list_subscriptions", nil).Subscriptions; len(l) != 1 || l[0].ID != witness {
-			t.Errorf("listed are %+v", l)
+			t.Errorf("subscriptions = %+v, want only %s", l, witness)
 		}
 		if text := refused(t, c, "events_unsubscribe", filters{"subscriptionId": id}); !strings.Contains(text, "not found") {
 			t.Errorf("got %s, want \"not found\" in it", text)
@@ -136,7 +137,7 @@ func TestLimits(t *testing.T) {
 		}
 		return began == 1
 	}) {
-		t.Fatal("the places of a session that ended are not free")
+		t.Fatalf("no subscription began within %s of the end of another session, want one: its places should be free", atOnce)
 	}
 	if text := refused(t, two, "events_subscribe", wish); !strings.Contains(text, "--max-subscriptions-per-session") {
 		t.Errorf("with two of its own, and none of others: %s, want \"--max-subscriptions-per-session\" in it", text)
@@ -220,20 +221,22 @@ func TestLogLevel(t *testing.T) {
 		whole("no level")
 		level("warning")
 		if answer := ask[map[string]any](t, c, "events_subscribe", filters{"namespaces": []string{ns}, "cluster": w.cluster}); !strings.Contains(fmt.Sprint(answer["note"]), "logging/setLevel") {
-			t.Errorf("nothing is output of the level: %v", answer)
+			t.Errorf("answer = %v, want a note that names logging/setLevel", answer)
 		}
 		happen("warning")
 		whole("warning")
 		// An event below the level was processed and left out once it is counted.
 		withheld := func(id string, n int) {
 			t.Helper()
+			type counts struct {
+				Subscriptions []struct {
+					ID       string `json:"subscriptionId"`
+					Withheld int    `json:"withheld"`
+				} `json:"subscriptions"`
+			}
+			var list counts
 			if !harness.Poll(t.Context(), patience, func() bool {
-				list := ask[struct {
-					Subscriptions []struct {
-						ID       string `json:"subscriptionId"`
-						Withheld int    `json:"withheld"`
-					} `json:"subscriptions"`
-				}](t, c, "events_list_subscriptions", nil)
+				list = ask[counts](t, c, "events_list_subscriptions", nil)
 				for _, s := range list.Subscriptions {
 					if s.ID == id && s.Withheld >= n {
 						return true
@@ -241,7 +244,7 @@ func TestLogLevel(t *testing.T) {
 				}
 				return false
 			}) {
-				t.Fatalf("%s did not withhold %d", id, n)
+				t.Fatalf("subscriptions = %+v, want %s with at least %d withheld", list.Subscriptions, id, n)
 			}
 		}
 		withheld(events, 1)
@@ -299,7 +302,7 @@ func TestDuplicates(t *testing.T) {
 	}
 	ids := map[string]int{}
 	var kinds []string
-	for _, n := range c.of(faults) {
+	for _, n := range c.notesOf(faults) {
 		if len(n.Data.Logs) > 0 {
 			continue // the same again, with its logs
 		}
@@ -312,7 +315,7 @@ func TestDuplicates(t *testing.T) {
 	}
 	for id, n := range ids {
 		if n != 1 || id == "" {
-			t.Errorf("fault %q came %d times", id, n)
+			t.Errorf("fault %q came %d times, want an id, once", id, n)
 		}
 	}
 }
@@ -388,7 +391,7 @@ func TestLabelsOfANewObject(t *testing.T) {
 		w.event(t, ns, pod, corev1.EventTypeNormal, "Scheduled", pod.Name)
 	}
 	if !harness.Poll(t.Context(), patience, func() bool { return len(c.messages(id)) == pods }) {
-		t.Errorf("%d of %d events are those of their labels: %q", len(c.messages(id)), pods, c.messages(id))
+		t.Errorf("events of pods with the label = %q, want those of %d pods", c.messages(id), pods)
 	}
 }
 
@@ -416,9 +419,9 @@ func TestAllowedNamespaces(t *testing.T) {
 	c.await(t, faults, "its own", says("in "+mine))
 	all.await(t, both, "that of the other", says("in "+other))
 	for _, id := range []string{events, faults} {
-		for _, n := range c.of(id) {
+		for _, n := range c.notesOf(id) {
 			if n.Data.Event.Namespace != mine {
-				t.Errorf("it is shown %s", n.Raw)
+				t.Errorf("notification %s, want only those of namespace %s", n.Raw, mine)
 			}
 		}
 	}
@@ -431,7 +434,7 @@ func TestAllowedNamespaces(t *testing.T) {
 		return strings.Contains(o.First, ns)
 	}
 	if !harness.Poll(t.Context(), patience, func() bool { return raised(c, mine) && raised(all, other) }) {
-		t.Fatal("no alert")
+		t.Fatalf("no alert of namespace %s or %s within %s, want one of each", mine, other, patience)
 	}
 	for _, what := range []string{"alerts", "kubernetes", "status"} {
 		o, err := c.Observe(t.Context(), map[string]any{"what": what, "limit": 200})
@@ -439,10 +442,10 @@ func TestAllowedNamespaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		if strings.Contains(o.First+o.Block, other) {
-			t.Errorf("observe %s shows %s: %s", what, other, o.First+o.Block)
+			t.Errorf("observe %s = %s, want nothing of namespace %s", what, o.First+o.Block, other)
 		}
 		if what == "kubernetes" && !strings.Contains(o.First, "in "+mine) {
-			t.Errorf("observe kubernetes does not show its own: %s", o.First)
+			t.Errorf("observe kubernetes = %s, want the event in %s", o.First, mine)
 		}
 	}
 }

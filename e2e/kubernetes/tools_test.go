@@ -34,7 +34,7 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 	w := &world{server: all.server, kubelet: all.kubelet, cluster: all.cluster, bus: up(t)}
 	c := w.stdio(t)
 	if names := kubernetesTools(t, c); len(names) > 0 {
-		t.Fatalf("without a kubewatch there are %v", names)
+		t.Fatalf("tools without a kubewatch = %v, want none for Kubernetes", names)
 	}
 	if text := refused(t, c, "events_subscribe", filters{"type": "Warning"}); !strings.Contains(text, "tocsin kubewatch") {
 		t.Errorf("got %s, want \"tocsin kubewatch\" in it", text)
@@ -74,11 +74,11 @@ func TestWithTheRightsOfTheManifest(t *testing.T) {
 				looping++
 			}
 		case name != "web-0":
-			t.Errorf("reported, though it was before the watch: %+v %+v", m.Event, m.Fault)
+			t.Errorf("event %+v, fault %+v from before the watch published, want only the crash loop, which lasts", m.Event, m.Fault)
 		}
 	}
 	if looping != 1 {
-		t.Errorf("the crash loop is delivered %d times", looping)
+		t.Errorf("the crash loop was published %d times, want once", looping)
 	}
 	if text := w.watch.Log.String(); strings.Contains(text, "refuse") || strings.Contains(text, "forbidden") || strings.Contains(text, "kube-system") {
 		t.Errorf("it misses rights, want no \"refuse\" in text, no \"forbidden\" in text and no \"kube-system\" in text\n%s", text)

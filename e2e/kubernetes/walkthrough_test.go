@@ -29,7 +29,7 @@ func TestWalkThrough(t *testing.T) {
 	}
 	block := regexp.MustCompile("(?s)```sh\n(kind create cluster.*?)```").FindSubmatch(readme)
 	if block == nil {
-		t.Fatal("docs/kubernetes.md has no walk-through with kind")
+		t.Fatal("docs/kubernetes.md has no sh block with \"kind create cluster\", want the walk-through")
 	}
 	delivered := map[string]string{} // by its first words
 	for _, line := range strings.Split(strings.TrimSpace(string(block[1])), "\n") {
@@ -66,7 +66,7 @@ func TestWalkThrough(t *testing.T) {
 		t.Helper()
 		args := strings.Fields(delivered[words])
 		if len(args) < 2 {
-			t.Fatalf("%q is not delivered", words)
+			t.Fatalf("the walk-through has no command %q, want one: %q", words, delivered)
 		}
 		p, err := harness.Start(tocsin, bus.StateDir, []string{"KUBECONFIG=" + s.Kubeconfig()}, args[1:]...)
 		if err != nil {
@@ -110,7 +110,7 @@ func TestWalkThrough(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the crash and its log are not delivered:\n%s", output)
+			t.Fatalf("output of tocsin tail, want the crash of crasher and its panic:\n%s", output)
 		}
 	}
 	for logs := false; !logs; {
@@ -137,7 +137,7 @@ func call(t *testing.T, agent *harness.Agent, tool, arguments, want string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s %s: %v %q", tool, arguments, err, blocks)
+			t.Fatalf("%s %s = %q, error %v; want %q", tool, arguments, blocks, err, want)
 		}
 	}
 }

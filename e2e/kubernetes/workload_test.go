@@ -74,25 +74,25 @@ func TestWorkload(t *testing.T) {
 		return false
 	}
 	if !harness.Poll(ctx, patience, func() bool { return all(delivered().again) }) {
-		t.Fatalf("no alert says of how many pods it is: %+v", delivered())
+		t.Fatalf("alerts = %+v, want an update with \"3 pods: \" and the panic", delivered())
 	}
 	pushed := map[string]bool{}
 	for _, p := range pods {
 		pushed[c.await(t, id, p.Name, func(n note) bool { return n.Data.Event != nil && n.Data.Event.Involved.Name == p.Name }).Data.FaultID] = true
 	}
 	if len(pushed) != len(pods) {
-		t.Errorf("the faults are %v", pushed)
+		t.Errorf("faults pushed = %v, want %d, one of each pod", pushed, len(pods))
 	}
 	for i, p := range pods {
 		if r := delivered(); len(r.ends) > 0 {
-			t.Fatalf("it is over while %d pods have it: %+v", len(pods)-i, r.ends)
+			t.Fatalf("resolved by %+v while %d pods have the fault, want it to last", r.ends, len(pods)-i)
 		}
-		if err := w.server.Client().CoreV1().Pods(ns).Delete(ctx, p.Name, at0); err != nil {
+		if err := w.server.Client().CoreV1().Pods(ns).Delete(ctx, p.Name, noGrace); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if !harness.Poll(ctx, patience, func() bool { return len(delivered().ends) > 0 }) {
-		t.Fatalf("it is not over: %+v", delivered())
+		t.Fatalf("alerts = %+v, want one that resolves: no pod has the fault", delivered())
 	}
 	over := map[string]bool{}
 	for _, m := range w.published(t, ns) {
@@ -102,8 +102,11 @@ func TestWorkload(t *testing.T) {
 	}
 	stop()
 	r := delivered()
-	if len(r.first) != 1 || len(r.ends) != 1 || r.ends[0].Resolves != r.first[0].ID || len(over) != len(pods) {
-		t.Fatalf("of %d pods %d are over: %+v", len(pods), len(over), r)
+	if len(over) != len(pods) {
+		t.Errorf("faults of %d pods are over, want %d", len(over), len(pods))
+	}
+	if len(r.first) != 1 || len(r.ends) != 1 || r.ends[0].Resolves != r.first[0].ID {
+		t.Fatalf("alerts = %+v, want one, and one that resolves it", r)
 	}
 	a := r.first[0]
 	if want := "kubernetes:" + w.cluster + ":" + ns + ":Deployment/checkout/" + replicaHash + "/app:crash_loop"; a.DedupKey != want || r.ends[0].DedupKey != want {

@@ -35,8 +35,14 @@ func TestPassage(t *testing.T) {
 	if err := p.wait(t.Context(), "here"); err != nil {
 		t.Fatal(err)
 	}
-	if !p.first().Equal(began.Add(-time.Second)) || !p.last().Equal(began.Add(2*time.Second)) || p.rate(began) != 2 {
-		t.Errorf("first %s, last %s, %v a second", p.first(), p.last(), p.rate(began))
+	if want := began.Add(-time.Second); !p.first().Equal(want) {
+		t.Errorf("first = %s, want %s", p.first(), want)
+	}
+	if want := began.Add(2 * time.Second); !p.last().Equal(want) {
+		t.Errorf("last = %s, want %s", p.last(), want)
+	}
+	if got := p.rate(began); got != 2 {
+		t.Errorf("rate = %v a second, want 2", got)
 	}
 	if got := p.since(&before); got[0] != 2*time.Second || got[3] != 0 {
 		t.Errorf("since: %v, want got[0] %v and got[3] 0", got, 2*time.Second)
@@ -51,7 +57,7 @@ func TestChoose(t *testing.T) {
 	}
 	for _, only := range []string{"pods", "memory,pods", "memory,"} {
 		if _, err := choose(parts(sizes{}), only); err == nil {
-			t.Errorf("%q is taken", only)
+			t.Errorf("choose(%q) = nil, want an error", only)
 		}
 	}
 }
@@ -63,7 +69,7 @@ func TestFaultOf(t *testing.T) {
 		t.Errorf("got %+v, %t, want %v", f, is, (fault{now, "web-1", 2, true}))
 	}
 	if _, is := faultOf(now, []byte(`{"params":{"logger":"kubernetes/events"}}`)); is {
-		t.Error("an event is a fault")
+		t.Error("faultOf takes an event for a fault, want it refused")
 	}
 }
 

@@ -80,7 +80,7 @@ func next(t *testing.T, w watch.Interface) watch.Event {
 		select {
 		case e, ok := <-w.ResultChan():
 			if !ok {
-				t.Fatal("the watch was closed")
+				t.Fatal("the watch was closed, want an object")
 			}
 			if e.Type != watch.Bookmark {
 				return e
@@ -125,7 +125,7 @@ func TestContextIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info.Mode().Perm() != 0o600 {
-		t.Fatalf("the kubeconfig is %s: it holds a key", info.Mode())
+		t.Fatalf("mode of the kubeconfig = %s, want 0600: it has a key", info.Mode())
 	}
 }
 
@@ -158,7 +158,7 @@ func TestExpiryAndClosure(t *testing.T) {
 			t.Fatalf("the watch was closed after %s; want 1 s to 2 s", d)
 		}
 	case <-time.After(within):
-		t.Fatalf("the watch is open after %s", within)
+		t.Fatalf("the watch is open after %s, want it closed within 2 s", within)
 	}
 }
 
@@ -208,7 +208,7 @@ func TestCompactionIsFelt(t *testing.T) {
 			must[*corev1.Event](t)(s.Event(t.Context(), ns, about, corev1.EventTypeNormal, "Started", "it runs"))
 			must[*corev1.Pod](t)(s.Pod(t.Context(), ns, "web-0", nil))
 			if events, pods := gone(t, s, ns, before); events || pods {
-				t.Fatalf("410 before any compaction: events %t, pods %t", events, pods)
+				t.Fatalf("410 Gone before a compaction: events %t, pods %t; want neither", events, pods)
 			}
 			if err := s.Compact(); err != nil {
 				t.Fatal(err)
@@ -251,7 +251,7 @@ func TestKillAndRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Client().CoreV1().Pods(ns).Get(t.Context(), "web-0", metav1.GetOptions{}); err == nil {
-		t.Fatal("a killed server answers")
+		t.Fatal("Get from a killed server = nil, want an error")
 	}
 	if err := s.Restart(); err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestKillAndRestart(t *testing.T) {
 	}
 	kept := must[*corev1.Pod](t)(s.Client().CoreV1().Pods(ns).Get(t.Context(), "web-0", metav1.GetOptions{}))
 	if kept.UID != made.UID || kept.ResourceVersion != made.ResourceVersion {
-		t.Fatalf("before the kill %s at %s, after it %s at %s", made.UID, made.ResourceVersion, kept.UID, kept.ResourceVersion)
+		t.Fatalf("after the kill the pod is %s at %s, want %s at %s as before", kept.UID, kept.ResourceVersion, made.UID, made.ResourceVersion)
 	}
 }
 
@@ -274,7 +274,7 @@ func TestEndsWithItsOwner(t *testing.T) {
 	select {
 	case <-s.process.done:
 	case <-time.After(within):
-		t.Fatalf("it runs %s after its owner is gone", within)
+		t.Fatalf("the server runs %s after the test that owns it ended, want it to have ended", within)
 	}
 }
 
@@ -283,20 +283,20 @@ func TestFaults(t *testing.T) {
 	ns, ctx := s.Namespace(t), t.Context()
 	pod := must[*corev1.Pod](t)(s.Pod(ctx, ns, "web-0", nil, "app", "side"))
 	if st := pod.Status; st.Phase != corev1.PodRunning || len(st.ContainerStatuses) != 2 || st.Conditions[0].Status != corev1.ConditionTrue {
-		t.Fatalf("a new pod is %+v", st)
+		t.Fatalf("status of a new pod = %+v, want it running and ready with 2 containers", st)
 	}
-	of := func(pod *corev1.Pod, err error) corev1.ContainerStatus {
+	sideOf := func(pod *corev1.Pod, err error) corev1.ContainerStatus {
 		t.Helper()
 		p := must[*corev1.Pod](t)(pod, err)
 		if p.Status.Conditions[0].Status == corev1.ConditionTrue {
-			t.Errorf("the pod is ready with %+v", p.Status.ContainerStatuses[1])
+			t.Errorf("the pod is ready, want it not ready with the container %+v", p.Status.ContainerStatuses[1])
 		}
 		if !p.Status.ContainerStatuses[0].Ready {
-			t.Errorf("the other container is not ready: %+v", p.Status.ContainerStatuses[0])
+			t.Errorf("status of the other container = %+v, want it ready", p.Status.ContainerStatuses[0])
 		}
 		return p.Status.ContainerStatuses[1]
 	}
-	if st := of(s.Crash(ctx, pod, "side", 2)); st.State.Terminated == nil || st.State.Terminated.ExitCode != 2 || st.RestartCount != 0 {
+	if st := sideOf(s.Crash(ctx, pod, "side", 2)); st.State.Terminated == nil || st.State.Terminated.ExitCode != 2 || st.RestartCount != 0 {
 		t.Errorf("crashed: %+v, want a Terminated, ExitCode 2 and RestartCount 0", st)
 	}
 	again := must[*corev1.Pod](t)(s.Restarted(ctx, pod, "side")).Status.ContainerStatuses[1]
@@ -304,23 +304,23 @@ func TestFaults(t *testing.T) {
 		again.ContainerID == again.LastTerminationState.Terminated.ContainerID {
 		t.Errorf("restarted: %+v, want a Running, RestartCount 1, ExitCode 2 and ContainerID other than %v", again, again.LastTerminationState.Terminated.ContainerID)
 	}
-	if st := of(s.OOMKilled(ctx, pod, "side")); st.State.Terminated == nil || st.State.Terminated.Reason != "OOMKilled" || st.State.Terminated.ExitCode != 137 {
+	if st := sideOf(s.OOMKilled(ctx, pod, "side")); st.State.Terminated == nil || st.State.Terminated.Reason != "OOMKilled" || st.State.Terminated.ExitCode != 137 {
 		t.Errorf("killed for memory: %+v, want a Terminated, Reason \"OOMKilled\" and ExitCode 137", st)
 	}
-	if st := of(s.CrashLoop(ctx, pod, "side", 1, 5)); st.State.Waiting == nil || st.State.Waiting.Reason != "CrashLoopBackOff" || st.RestartCount != 5 || st.LastTerminationState.Terminated.ExitCode != 1 {
+	if st := sideOf(s.CrashLoop(ctx, pod, "side", 1, 5)); st.State.Waiting == nil || st.State.Waiting.Reason != "CrashLoopBackOff" || st.RestartCount != 5 || st.LastTerminationState.Terminated.ExitCode != 1 {
 		t.Errorf("in a crash loop: %+v, want a Waiting, Reason \"CrashLoopBackOff\", RestartCount 5 and ExitCode 1", st)
 	}
-	if st := of(s.ImagePull(ctx, pod, "side", "ImagePullBackOff")); st.State.Waiting == nil || st.State.Waiting.Reason != "ImagePullBackOff" {
-		t.Errorf("without its image: %+v", st)
+	if st := sideOf(s.ImagePull(ctx, pod, "side", "ImagePullBackOff")); st.State.Waiting == nil || st.State.Waiting.Reason != "ImagePullBackOff" {
+		t.Errorf("without its image: %+v, want it waiting with the reason ImagePullBackOff", st)
 	}
 	if _, err := s.Crash(ctx, pod, "none", 1); err == nil {
-		t.Error("a container that isn't there crashed")
+		t.Error("Crash of a container that does not exist = nil, want an error")
 	}
 
 	node := must[*corev1.Node](t)(s.Node(ctx, ns))
 	node = must[*corev1.Node](t)(s.NodeNotReady(ctx, node))
 	if c := node.Status.Conditions[0]; c.Type != corev1.NodeReady || c.Status != corev1.ConditionUnknown {
-		t.Errorf("the node is %+v", c)
+		t.Errorf("condition of the node = %+v, want Ready Unknown", c)
 	}
 	deployment, err := s.Deployment(ctx, ns, "web", nil, 3)
 	if err != nil {
@@ -330,7 +330,7 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c := deployment.Status.Conditions[0]; c.Reason != "ProgressDeadlineExceeded" || deployment.Status.ReadyReplicas != 0 {
-		t.Errorf("the deployment is %+v", deployment.Status)
+		t.Errorf("status of the deployment = %+v, want ProgressDeadlineExceeded and no ready replica", deployment.Status)
 	}
 	job, err := s.Job(ctx, ns, "nightly", nil)
 	if err != nil {
@@ -340,7 +340,7 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(job.Status.Conditions) != 2 || job.Status.Conditions[1].Type != "Failed" {
-		t.Errorf("the job is %+v", job.Status)
+		t.Errorf("status of the job = %+v, want 2 conditions, the second Failed", job.Status)
 	}
 }
 
@@ -412,11 +412,14 @@ func TestLogs(t *testing.T) {
 	}
 	group.Wait()
 	if most := k.MostAtOnce(); most < 2 || most > 3 {
-		t.Errorf("%d requests at once; three were", most)
+		t.Errorf("MostAtOnce = %d, want 2 or 3: three requests wait at the same time", most)
 	}
 	asked := k.Requests()
-	if len(asked) != 11 || asked[3] != (LogRequest{Namespace: ns, Pod: "web-0", Container: "app", TailLines: 2, LimitBytes: 5}) {
-		t.Errorf("asked %d times: %+v", len(asked), asked)
+	if len(asked) != 11 {
+		t.Fatalf("%d requests, want 11: %+v", len(asked), asked)
+	}
+	if want := (LogRequest{Namespace: ns, Pod: "web-0", Container: "app", TailLines: 2, LimitBytes: 5}); asked[3] != want {
+		t.Errorf("fourth request = %+v, want %+v", asked[3], want)
 	}
 }
 
