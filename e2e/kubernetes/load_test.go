@@ -206,6 +206,15 @@ func dialWire(t *testing.T, w *world) *wire {
 	})
 	c.request(t, 0, "initialize", `{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"wire","version":"1"}}`)
 	c.write(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	// A gateway that has just started may not know yet that a cluster is watched.
+	answer, request := "", 1000
+	if !harness.Poll(t.Context(), patience, func() bool {
+		request++
+		answer, _ = c.request(t, request, "tools/call", `{"name":"events_list_subscriptions","arguments":{}}`)
+		return !strings.Contains(answer, "no Kubernetes cluster is watched")
+	}) {
+		t.Fatalf("events_list_subscriptions = %s after %s, want an answer without \"no Kubernetes cluster is watched\"", answer, patience)
+	}
 	return c
 }
 
@@ -227,18 +236,18 @@ func (c *wire) request(t *testing.T, id int, method, params string) (answer stri
 	t.Helper()
 	c.write(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, id, method, params))
 	prefix := fmt.Sprintf(`"id":%d,`, id)
-	looked := 0
+	read := 0
 	if !harness.Poll(t.Context(), patience, func() bool {
 		lines := c.all()
-		for ; looked < len(lines); looked++ {
-			if strings.Contains(lines[looked], prefix) && !strings.Contains(lines[looked], `"method"`) {
-				answer, at = lines[looked], looked
+		for ; read < len(lines); read++ {
+			if strings.Contains(lines[read], prefix) && !strings.Contains(lines[read], `"method"`) {
+				answer, at = lines[read], read
 				return true
 			}
 		}
 		return false
 	}) {
-		t.Fatalf("no answer to %s", method)
+		t.Fatalf("no answer to %s within %s, want one", method, patience)
 	}
 	return answer, at
 }

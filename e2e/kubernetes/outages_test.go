@@ -328,8 +328,8 @@ func TestServerKilled(t *testing.T) {
 		t.Errorf("alerts about the watch = %+v, want one new alert", watchAlerts())
 	}
 	late := ask[map[string]any](t, c, "events_subscribe", filters{"cluster": w.cluster, "namespaces": []string{ns}})
-	if late["degraded"] != true || !strings.Contains(fmt.Sprint(late["note"]), "Nothing comes") {
-		t.Errorf("answer to a later subscription = %v, want degraded true and a note with \"Nothing comes\"", late)
+	if late["degraded"] != true || !strings.Contains(fmt.Sprint(late["note"]), "sends nothing") {
+		t.Errorf("answer to a later subscription = %v, want degraded true and a note with \"sends nothing\"", late)
 	}
 	if status := ask[any](t, c, "observe", map[string]any{"what": "status"}); !strings.Contains(fmt.Sprint(status), "degraded") {
 		t.Errorf("status = %v, want \"degraded\" in it", status)

@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 	t.Parallel()
 	c := together(t).stdio(t)
 	for want, args := range map[string]filters{
-		"namespaces must name at least one":      {},
+		"set at least one of namespaces":         {},
 		"must not select everything":             {"mode": "faults"},
 		"cluster must be one that is watched":    {"cluster": "elsewhere", "type": "Warning"},
 		"labelSelector must be a label selector": {"labelSelector": "a in (b"},
