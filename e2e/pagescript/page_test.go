@@ -46,8 +46,8 @@ func TestScriptChangesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody := fmt.Sprintf("http://127.0.0.1:%d", e2etest.FreePort(t))
-	away := fmt.Sprintf(`<script src="%s/tocsin.js" data-endpoint="%s" data-app="battery"></script>`, b.IngestURL, nobody)
+	closed := fmt.Sprintf("http://127.0.0.1:%d", e2etest.FreePort(t))
+	unreachable := fmt.Sprintf(`<script src="%s/tocsin.js" data-endpoint="%s" data-app="battery"></script>`, b.IngestURL, closed)
 	for name, prelude := range hostile {
 		t.Run(name, func(t *testing.T) {
 			page := func(tag string) (string, []string) {
@@ -55,7 +55,7 @@ func TestScriptChangesNothing(t *testing.T) {
 				tab := s.NewTab(t)
 				messages := chromedp.Console(tab.Ctx)
 				tab.Do(t, chromedp.Navigate(s.LocalURL+"/battery"))
-				seen := chromium.Eval[string](t, tab, fmt.Sprintf(`battery("%s/nobody").then(seen => { console.info("the end"); return seen })`, nobody))
+				seen := chromium.Eval[string](t, tab, fmt.Sprintf(`battery("%s/closed").then(seen => { console.info("the end"); return seen })`, closed))
 				var written []string
 				for m, err := range messages {
 					if err != nil {
@@ -73,15 +73,15 @@ func TestScriptChangesNothing(t *testing.T) {
 			want, wantWritten := page("")
 			tags := map[string]string{"ingest is there": tag(b.IngestURL, "battery")}
 			if prelude == "" {
-				tags["ingest is unreachable"] = away
+				tags["ingest is unreachable"] = unreachable
 			}
 			for which, tag := range tags {
 				got, written := page(tag)
 				if got != want {
-					t.Errorf("%s: got %s, want got %v", which, difference(want, got), want)
+					t.Errorf("%s: the results differ from those without the script: %s\nwant %v", which, difference(want, got), want)
 				}
 				if a, b := strings.Join(wantWritten, "\n"), strings.Join(written, "\n"); a != b {
-					t.Errorf("%s: in the console: %s, want a %v", which, difference(a, b), b)
+					t.Errorf("%s: the console differs from that without the script: %s\nwant %v", which, difference(a, b), a)
 				}
 			}
 		})
@@ -158,7 +158,7 @@ func TestScriptInAStorm(t *testing.T) {
 	t.Logf("102,000 calls took %.0f ms", took)
 	logs := w.stored(t, "logs", "storm", func(all []telemetry.Event) bool { return logged(all, "tocsin.js dropped") != nil })
 	if len(logs) > 100 {
-		t.Errorf("%d lines of a storm, want at most 100 entries in logs", len(logs))
+		t.Errorf("%d log lines of a storm, want at most 100", len(logs))
 	}
 	t.Logf("%s", logged(logs, "tocsin.js dropped").Log.Message)
 }
@@ -188,7 +188,7 @@ func TestScriptUnderAPolicy(t *testing.T) {
 	})
 	tab.Close()
 	if all := w.storedNow(t, "security", "strict"); len(all) != 0 {
-		t.Errorf("violations of our own: %s, want no entry in all", inJSON(all))
+		t.Errorf("violations by the script itself: %s, want none", inJSON(all))
 	}
 
 	tab = s.NewTab(t)
@@ -207,6 +207,6 @@ func TestScriptUnderAPolicy(t *testing.T) {
 	}
 	tab.Close()
 	if all := w.storedNow(t, "logs", "mute"); len(all) != 0 {
-		t.Errorf("got %s, want no entry in all", inJSON(all))
+		t.Errorf("got events %s, want none", inJSON(all))
 	}
 }

@@ -25,7 +25,7 @@ func TestScriptReportsAPage(t *testing.T) {
 	chromium.NeedScript(t, w.Bus.IngestURL)
 	s.SetPage("/cart", tag(w.Bus.IngestURL, "web")+shop+`<script>function pay() { throw new TypeError("the card is gone") }</script>`)
 	s.SetPolicy("/cart", "img-src 'self'")
-	closedPort := fmt.Sprintf("http://127.0.0.1:%d/nobody", e2etest.FreePort(t))
+	closedPort := fmt.Sprintf("http://127.0.0.1:%d/closed", e2etest.FreePort(t))
 
 	tab := s.Open(t, "/cart?token=abc123secret")
 	chromium.Eval[bool](t, tab, `new Promise(done => {
@@ -43,7 +43,7 @@ func TestScriptReportsAPage(t *testing.T) {
 	chromium.Eval[bool](t, tab, `(async () => {
 		history.pushState({}, "", "/checkout?step=2");
 		setTimeout(pay);
-		Promise.reject(new RangeError("nobody cares"));
+		Promise.reject(new RangeError("out of range"));
 		console.error("cart %s has", "c1", {items: 2}, new Error("no stock"));
 		console.warn("low on paper");
 		await fetch("/api/good", {method: "post"});
@@ -69,38 +69,38 @@ func TestScriptReportsAPage(t *testing.T) {
 	})()`)
 	tab.Close()
 
-	requests := w.stored(t, "network", "web", func(all []telemetry.Event) bool { return requested(all, "/nobody?xhr") != nil })
+	requests := w.stored(t, "network", "web", func(all []telemetry.Event) bool { return requested(all, "/closed?xhr") != nil })
 	for _, tt := range []struct {
 		method, end string
 		status      int
 	}{
-		{"POST", "/api/good", 200}, {"GET", "/api/broken?api_key=[REDACTED]", 500}, {"GET", "/nobody", 0},
-		{"GET", "/api/slow?late", 0}, {"PUT", "/api/broken?xhr", 500}, {"GET", "/nobody?xhr", 0},
+		{"POST", "/api/good", 200}, {"GET", "/api/broken?api_key=[REDACTED]", 500}, {"GET", "/closed", 0},
+		{"GET", "/api/slow?late", 0}, {"PUT", "/api/broken?xhr", 500}, {"GET", "/closed?xhr", 0},
 	} {
 		e := requested(requests, tt.end)
 		if e == nil || e.Network.Method != tt.method || e.Network.Status != tt.status || e.Network.DurationMS < 0 ||
 			(tt.status == 0) != (e.Network.Error != "") {
-			t.Errorf("%s %s: got %s, want a e, Method %v, Status %v, DurationMS of at least 0 and tt.status == 0 %v", tt.method, tt.end, inJSON(e), tt.method, tt.status, (e.Network.Error != ""))
+			t.Errorf("%s %s: got %s, want status %d, a duration, and an error only with status 0", tt.method, tt.end, inJSON(e), tt.status)
 		}
 	}
 	if requested(requests, "given-up") != nil || requested(requests, "/v1/events") != nil {
-		t.Errorf("a request that the page gave up, or one of our own: %s, want requested(requests, \"given-up\") nil and requested(requests, \"/v1/events\") nil", inJSON(requests))
+		t.Errorf("requests %s, want none that the page aborted (given-up) or the script made (/v1/events)", inJSON(requests))
 	}
 
 	logs := w.storedNow(t, "logs", "web")
 	session := requests[0].Session
 	for _, tt := range []struct{ message, level, stack, source string }{
 		{"Uncaught TypeError: the card is gone", "error", "at pay", "/cart"},
-		{"Unhandled rejection: RangeError: nobody cares", "error", "RangeError", ""},
+		{"Unhandled rejection: RangeError: out of range", "error", "RangeError", ""},
 		{`cart c1 has {"items":2} Error: no stock`, "error", "no stock", ""},
 		{"low on paper", "warn", "", ""},
 	} {
 		e := logged(logs, tt.message)
 		if e == nil || string(e.Log.Level) != tt.level || !strings.Contains(e.Log.Stack, tt.stack) || !strings.Contains(e.Log.Source, tt.source) ||
 			strings.Contains(e.Log.Stack, "tocsin.js") || e.Session != session || session == "" {
-			t.Errorf("%s: got %s, want a e, Level %v, %q in Stack, %q in Source, no \"tocsin.js\" in Stack, Session %v and a session", tt.message, inJSON(e), tt.level, tt.stack, tt.source, session)
+			t.Errorf("%s: got %s, want level %s, %q in the stack and no tocsin.js, %q in the source, session %q, which is not empty", tt.message, inJSON(e), tt.level, tt.stack, tt.source, session)
 		} else if e.URL != s.LocalURL+"/checkout?step=2" {
-			t.Errorf("%s: it happened on %s, want URL %v", tt.message, e.URL, s.LocalURL+"/checkout?step=2")
+			t.Errorf("%s: URL %s, want %s", tt.message, e.URL, s.LocalURL+"/checkout?step=2")
 		}
 	}
 	if e := logged(logs, "cart c1"); e != nil && len(e.Log.Args) != 4 {
@@ -112,7 +112,7 @@ func TestScriptReportsAPage(t *testing.T) {
 		actions[e.Action.Type+" "+e.Action.Target]++
 	}
 	if actions["click #buy"] != 3 || actions["submit #order"] != 1 || actions["navigate /checkout"] != 1 || strings.Contains(inJSON(actions), "secret") {
-		t.Errorf("actions: %v, want actions[\"click #buy\"] 3, actions[\"submit #order\"] 1, actions[\"navigate /checkout\"] 1 and no \"secret\" in inJSON(actions)", actions)
+		t.Errorf("actions: %v, want click #buy:3, submit #order:1, navigate /checkout:1, and no secret", actions)
 	}
 
 	loads := w.stored(t, "vitals", "web", func(all []telemetry.Event) bool { return len(all) > 0 })
@@ -127,7 +127,7 @@ func TestScriptReportsAPage(t *testing.T) {
 	}
 	if violations := w.storedNow(t, "security", "web"); len(violations) != 1 || violations[0].Security.Type != "csp" ||
 		violations[0].Security.BlockedURL != "http://127.0.0.1:9/pixel.png" {
-		t.Errorf("violations: %s, want 1 entry in violations, Type \"csp\" and BlockedURL \"http://127.0.0.1:9/pixel.png\"", inJSON(violations))
+		t.Errorf("violations: %s, want one of type csp, which blocked http://127.0.0.1:9/pixel.png", inJSON(violations))
 	}
 	w.waitForCategories(t, alert.Errors, alert.NetworkErrors, alert.UserFrustration, alert.Security)
 }
@@ -159,7 +159,7 @@ func TestScriptReportsTheLastEvents(t *testing.T) {
 	}
 	// A request that the page cancelled by leaving is not a failed one.
 	if all := w.storedNow(t, "network", "leaving"); len(all) != 1 || requested(all, "/api/good") == nil {
-		t.Errorf("requests: %s, want 1 entry in all and a requested(all, \"/api/good\")", inJSON(all))
+		t.Errorf("requests: %s, want one, of /api/good", inJSON(all))
 	}
 }
 
@@ -201,7 +201,7 @@ func TestScriptReportsALoadOnce(t *testing.T) {
 	want := 2
 	loads := w.stored(t, "vitals", "load", func(all []telemetry.Event) bool { return len(all) >= want })
 	if len(loads) != want {
-		t.Fatalf("got %s, want %v entries in loads", inJSON(loads), want)
+		t.Fatalf("loads %s, want %d", inJSON(loads), want)
 	}
 	if second, first := loads[0].Vitals, loads[1].Vitals; first.FCP == nil || first.Load == nil || second.CLS == nil ||
 		restored && (second.FCP != nil || second.LCP != nil || second.TTFB != nil || second.Load != nil) {
@@ -236,7 +236,7 @@ func TestScriptTags(t *testing.T) {
 		w.stored(t, "logs", app, func(all []telemetry.Event) bool { return logged(all, "hello") != nil })
 		all := w.storedNow(t, "logs", app)
 		if len(all) != 1 || (app == "release") != (all[0].Release == "web@2.0") {
-			t.Errorf("%s: got %s, want 1 entry in all and app == \"release\" %v", app, inJSON(all), (all[0].Release == "web@2.0"))
+			t.Errorf("%s: got %s, want one event, and release web@2.0 only of the app release", app, inJSON(all))
 		}
 	}
 }
@@ -272,7 +272,7 @@ func TestScriptWithAToken(t *testing.T) {
 		}
 	}
 	if all := w.storedNow(t, "logs", "without"); len(all) != 0 {
-		t.Errorf("got %s, want no entry in all", inJSON(all))
+		t.Errorf("got events %s, want none", inJSON(all))
 	}
 }
 
@@ -294,7 +294,7 @@ func TestScriptWhileIngestIsDown(t *testing.T) {
 		await new Promise(done => setTimeout(done, 1500)); // a try that fails
 		return (await fetch("/api/good")).text();
 	})()`); got != `{"good":true}` {
-		t.Errorf("the page got %s, want \"{\\\"good\\\":true}\"", got)
+		t.Errorf("the page got %s, want {\"good\":true}", got)
 	}
 	again := e2etest.UpIn(t, dir, addr)
 	w := &witness{System: &e2etest.System{Bus: again, Agent: e2etest.Join(t, again, "e2e")}}
@@ -304,7 +304,7 @@ func TestScriptWhileIngestIsDown(t *testing.T) {
 		count[logs[i].Log.Message]++
 	}
 	if count["away 0"] != 1 || count["away 49"] != 1 || count["away 999"] != 0 || len(count) != len(logs) {
-		t.Errorf("got %v, want count[\"away 0\"] 1, count[\"away 49\"] 1, count[\"away 999\"] 0 and %d of them", count, len(logs))
+		t.Errorf("%d logs: %v, want each once, among them the first 50 and not the last", len(logs), count)
 	}
 	tab.Close()
 }

@@ -156,7 +156,7 @@ func lossy(t *testing.T, ingestURL string) (url string, taken func() int64) {
 
 // TestAlertmanager runs Alertmanager as docs/senders/alertmanager.md describes, except
 // for the addresses, the token and the repeat interval. Each of its alerts reaches the
-// agent once, however often it is repeated and whatever is lost on the way.
+// agent once, also if it is repeated, or an answer is lost on the way.
 func TestAlertmanager(t *testing.T) {
 	t.Parallel()
 	if page := e2etest.Page(t, "docs/senders/alertmanager.md"); !strings.Contains(page, alertmanagerYML) {

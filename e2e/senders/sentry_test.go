@@ -66,12 +66,12 @@ func TestSentryForNode(t *testing.T) {
 	node.Dir = dir
 	node.Env = append(os.Environ(), "SENTRY_DSN="+dsn(t, sys))
 	if out, err := node.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Fatalf("got %v, want no entry in out\n%s", err, out)
+		t.Fatalf("node shop.mjs: %v, want no error and no output, got\n%s", err, out)
 	}
 	alerts := deliveredByKey(t, sys, 5)
 	if got := strings.Join(titles(alerts, alert.Errors), "\n"); !strings.Contains(got, "TypeError: the card could not be read") ||
 		!strings.Contains(got, "order A-<n> was lost") || !strings.Contains(got, "Check-in nightly-report: error") {
-		t.Errorf("errors, want \"TypeError: the card could not be read\" in got, \"order A-<n> was lost\" in got and \"Check-in nightly-report: error\" in got\n%s", got)
+		t.Errorf("errors:\n%s\nwant \"TypeError: the card could not be read\", \"order A-<n> was lost\" and \"Check-in nightly-report: error\" among them", got)
 	}
 	if failed := alerts["POST:/api/stock/:id:500"]; failed.App != "checkout" {
 		t.Errorf("got %+v, want App \"checkout\"", failed)
@@ -80,12 +80,12 @@ func TestSentryForNode(t *testing.T) {
 		t.Errorf("got %+v, want App \"checkout\" and \"ECONNREFUSED\" in Detail", refused)
 	}
 	if len(alerts) != 5 {
-		t.Errorf("%d alerts: %q, want 5 entries in alerts", len(alerts), slices.Sorted(maps.Keys(alerts)))
+		t.Errorf("%d alerts: %q, want 5", len(alerts), slices.Sorted(maps.Keys(alerts)))
 	}
 	// One request on both sides, and one that was refused. The breadcrumb is about the
 	// first as well, and is not another.
 	if requests := stored(t, sys, "network"); len(requests) != 3 {
-		t.Errorf("%d requests, want 3 entries in requests", len(requests))
+		t.Errorf("%d requests, want 3", len(requests))
 	}
 	thrown := false
 	for _, e := range stored(t, sys, "logs") {
@@ -127,7 +127,7 @@ func TestSentryForBrowsers(t *testing.T) {
 			tab := s.Open(t, "/cart?item=1")
 			tab.Do(t, chromedp.Click(chromedp.CSS("#pay")))
 			alerts := deliveredByKey(t, sys, 2)
-			// What is sent on leaving the page is named by the span of its load.
+			// Requests that the SDK sends when the page ends have the page of its load.
 			until(t, sys, "actions", func(all []telemetry.Event) bool {
 				return slices.ContainsFunc(all, func(e telemetry.Event) bool { return e.Action.Type == telemetry.ActionNavigate })
 			})
@@ -142,10 +142,10 @@ func TestSentryForBrowsers(t *testing.T) {
 				}
 			}
 			if got := titles(alerts, alert.Errors); len(got) != 1 || !strings.Contains(got[0], "RangeError: no such card") {
-				t.Errorf("errors: %q, want 1 of them and \"RangeError: no such card\" in got[0]", got)
+				t.Errorf("errors: %q, want one with \"RangeError: no such card\"", got)
 			}
 			if failed := alerts["POST:/api/broken:500"]; len(alerts) != 2 || failed.App != "web" || failed.URL != s.LocalURL+"/api/broken?card=1" {
-				t.Errorf("%d alerts: %q, %+v, want 2 entries in alerts, App \"web\" and URL %v", len(alerts), slices.Sorted(maps.Keys(alerts)), failed, s.LocalURL+"/api/broken?card=1")
+				t.Errorf("%d alerts: %q, %+v, want 2, with app web and URL %s", len(alerts), slices.Sorted(maps.Keys(alerts)), failed, s.LocalURL+"/api/broken?card=1")
 			}
 			// A breadcrumb and a span are about the same request.
 			requests := slices.DeleteFunc(stored(t, sys, "network"), func(e telemetry.Event) bool { return e.Network.Status != http.StatusInternalServerError })
@@ -197,10 +197,10 @@ func TestSentryForGo(t *testing.T) {
 
 	alerts := deliveredByKey(t, sys, 2)
 	if got := titles(alerts, alert.Errors); len(got) != 1 || !strings.Contains(got[0], "count the stock: the shelf is gone") {
-		t.Errorf("errors: %q, want 1 of them and \"count the stock: the shelf is gone\" in got[0]", got)
+		t.Errorf("errors: %q, want one with \"count the stock: the shelf is gone\"", got)
 	}
 	if failed := alerts["GET:/stock/:id:503"]; len(alerts) != 2 || failed.App != "stock" || failed.Occurrences() != 2 {
-		t.Errorf("%d alerts: %q, %+v, want 2 entries in alerts, App \"stock\" and Occurrences 2", len(alerts), slices.Sorted(maps.Keys(alerts)), failed) // by both sides
+		t.Errorf("%d alerts: %q, %+v, want 2, with app stock and 2 occurrences", len(alerts), slices.Sorted(maps.Keys(alerts)), failed) // by both sides
 	}
 	for _, e := range stored(t, sys, "logs") {
 		if e.Log.Level == telemetry.LevelError && (!strings.Contains(e.Log.Stack, "sentry_test.go:") || !strings.Contains(e.Log.Stack, "\nCaused by: ")) {
@@ -223,7 +223,7 @@ func TestSentryWithAToken(t *testing.T) {
 		}
 	}
 	if a := sys.TakeAlerts(t, 1); len(a) != 1 || !strings.Contains(a[0].Detail, "with the key s3cret") {
-		t.Errorf("got %+v, want 1 of them and \"with the key s3cret\" in Detail", a)
+		t.Errorf("alerts %+v, want one with \"with the key s3cret\" in Detail", a)
 	}
 	if all := stored(t, sys, "logs"); len(all) != 1 {
 		t.Errorf("%d events are stored, want 1", len(all))

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReadsBeyondLoopback: reads from other machines need the token. The script and the
-// health checks do not; the latter then give no reasons.
+// TestReadsBeyondLoopback checks that reads from other machines need the token. The script
+// and the health checks do not, but the latter give no reasons without it.
 func TestReadsBeyondLoopback(t *testing.T) {
 	const bearer = "Authorization"
 	exposed := func(c *Config) { withToken(c); c.exposed = true }
@@ -50,7 +50,7 @@ func TestReadsBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestWrongTokens: a wrong token is answered differently from a missing one, in each
+// TestWrongTokens checks that the answers to a wrong and to a missing token differ, in each
 // sender's format.
 func TestWrongTokens(t *testing.T) {
 	for _, c := range []struct {

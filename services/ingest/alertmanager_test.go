@@ -100,8 +100,8 @@ func TestAlertmanagerAnswers(t *testing.T) {
 	}
 }
 
-// TestAlertsAreSplit: no message is larger than a server accepts, and alerts keep their
-// order.
+// TestAlertsAreSplit checks that no message is larger than a server accepts, and that
+// alerts keep their order.
 func TestAlertsAreSplit(t *testing.T) {
 	const n = 3000
 	s, all := &fakeSink{}, make([]string, n)
@@ -129,7 +129,7 @@ func TestAlertsAreSplit(t *testing.T) {
 	}
 }
 
-// largest is an alert at all its bounds, of the characters that take most.
+// largest returns an alert with the longest texts, of the characters that take most bytes.
 func largest() external.Alert {
 	long := strings.Repeat("\U0001F514", 20_000)
 	a := external.Alert{
@@ -173,8 +173,8 @@ func TestAlertsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAlertsAreCleaned: hidden characters are removed, also from names of labels, and no
-// secret is stored.
+// TestAlertsAreCleaned checks that hidden characters are removed, also from names of
+// labels, and that no secret is stored.
 func TestAlertsAreCleaned(t *testing.T) {
 	body := strings.NewReplacer("{zero}", `\u200b`, "{bidi}", `\u202e`, "{esc}", `\u001b[31m`).Replace(plant(groupOf(
 		`{"status":"firing","fingerprint":"f1","startsAt":"2026-01-28T14:30:00Z","generatorURL":"http://u:{password}@p/graph?token={cookie}",` +
@@ -203,7 +203,7 @@ func TestAlertsAreCleaned(t *testing.T) {
 	}
 }
 
-// TestAlertsOfHiddenCharacters: texts of hidden characters alone become empty.
+// TestAlertsOfHiddenCharacters checks that texts of hidden characters alone become empty.
 func TestAlertsOfHiddenCharacters(t *testing.T) {
 	a := external.Alert{Labels: map[string]string{"\u200b": "\u202e", "a": "\ufeff"}, App: "\u200b"}
 	if cleanAlert(&a, redact.New()); a.App != "" || !reflect.DeepEqual(a.Labels, map[string]string{"": "", "a": ""}) {

@@ -10,8 +10,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestFieldsAreChecked: one line for each rule about fields, with what the answer must
-// name.
+// TestFieldsAreChecked has one line for each rule about fields, with a text that the answer
+// must contain.
 func TestFieldsAreChecked(t *testing.T) {
 	const (
 		kinds   = "log, network, vitals, action, memory, circuit, security"
@@ -94,8 +94,8 @@ func TestPayloadOfAnotherKindIsDropped(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldsAndLongTextsAreAccepted: long texts are cut, and a payload of another
-// kind is an unknown field.
+// TestUnknownFieldsAndLongTextsAreAccepted checks that long texts are cut, and that the
+// payload of another kind counts as an unknown field.
 func TestUnknownFieldsAndLongTextsAreAccepted(t *testing.T) {
 	for _, c := range []struct{ body, want string }{
 		{`{"kind":"log","log":{"level":"info","message":"x"},"memory":123,"action":"clicked","network":{"status":"x"}}`, `"log":{"level":"info","message":"x"}`},
@@ -122,7 +122,7 @@ func TestUnknownFieldsAndLongTextsAreAccepted(t *testing.T) {
 	}
 }
 
-// TestLargestBatch: the size of a body is its only bound.
+// TestLargestBatch checks that only the size of the body bounds a batch.
 func TestLargestBatch(t *testing.T) {
 	const smallest = `{"kind":"vitals","vitals":{"cls":0}}`
 	n := (maxBody - 1) / (len(smallest) + 1)

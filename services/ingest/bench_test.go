@@ -20,12 +20,12 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// small is one small event, the i-th of a batch.
+// small returns one small event, the i-th of a batch.
 func small(i int) string {
 	return fmt.Sprintf(`{"kind":"log","app":"web","session":"s1","time":"2026-01-28T14:30:00.000Z","url":"http://localhost:3000/cart","log":{"level":"info","message":"loaded %d items of the cart"}}`, i)
 }
 
-// hundred is a batch of 100 small events.
+// hundred returns a batch of 100 small events.
 func hundred() string {
 	events := make([]string, 100)
 	for i := range events {
@@ -47,7 +47,7 @@ func benchBus(b *testing.B) *embedded.Server {
 	return s
 }
 
-// senders is how many send at once.
+// senders is the number of concurrent senders.
 const senders = 16
 
 // BenchmarkIngest sends batches of 100 small events, acknowledged, to file storage. In the
@@ -71,7 +71,8 @@ func BenchmarkIngestOneSender(b *testing.B) {
 }
 
 // BenchmarkCIResultOverHTTP updates one of ten results: each answer waits for two writes,
-// one read of the ten, and a deletion. By the size of the other results.
+// one read of the ten, and a deletion. Its sub-benchmarks differ in the size of the other
+// results.
 func BenchmarkCIResultOverHTTP(b *testing.B) {
 	for _, cases := range []int{0, 100, 1000} {
 		b.Run(fmt.Sprintf("failures=%d", cases), func(b *testing.B) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Masker masks secrets in place. It runs after hidden characters are removed and before
-// texts are cut: half a secret would not be recognised.
+// texts are cut: half a secret would not be recognized.
 type Masker interface {
 	Event(*telemetry.Event)
 	Result(*ci.Result)

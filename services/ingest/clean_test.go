@@ -14,8 +14,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestBatchIsCleanedLikeItsEvents: reusing the texts of the previous event makes no
-// difference.
+// TestBatchIsCleanedLikeItsEvents checks that a batch, which reuses the texts of the
+// previous event, is cleaned as its events are one by one.
 func TestBatchIsCleanedLikeItsEvents(t *testing.T) {
 	m := redact.New()
 	word := rapid.SampledFrom([]string{"", "a", "\u200b", "a\u202e", "http://u:p@x/?token=abc", "Bearer abcdefghijklmnop", strings.Repeat("x", 2*maxURL)})
@@ -38,7 +38,7 @@ func TestBatchIsCleanedLikeItsEvents(t *testing.T) {
 	})
 }
 
-// countingMasker counts how often it looks through an app.
+// countingMasker counts how often it masks an app.
 type countingMasker struct {
 	fakeMasker
 	apps int
@@ -50,7 +50,8 @@ func (m *countingMasker) Event(e *telemetry.Event) {
 	}
 }
 
-// TestSharedAppIsMaskedOnce: also if the other common texts differ from event to event.
+// TestSharedAppIsMaskedOnce checks that an app that all events share is masked once, also
+// if their other shared texts differ.
 func TestSharedAppIsMaskedOnce(t *testing.T) {
 	batch := make([]telemetry.Event, 10)
 	for i := range batch {

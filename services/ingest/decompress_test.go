@@ -37,8 +37,8 @@ func packed(t testing.TB, encoding string, data []byte) []byte {
 	return out.Bytes()
 }
 
-// withLines is a handler with one more sender, whose bodies may be compressed: each line
-// is the level of a log event.
+// withLines returns a handler with an additional sender, whose bodies may be compressed:
+// each line is the level of a log event.
 func withLines(s sink, change ...func(*Config)) *handler {
 	h := testHandler(s, change...)
 	h.Front = h.front(append(h.routes(), h.route(sender{
@@ -93,7 +93,8 @@ func TestDecompress(t *testing.T) {
 	}
 }
 
-// TestDecompressedBytesAreInFlight: bodies count with their decompressed size.
+// TestDecompressedBytesAreInFlight checks that bodies in flight count with their
+// decompressed size.
 func TestDecompressedBytesAreInFlight(t *testing.T) {
 	s := &fakeSink{}
 	h := withLines(s)

@@ -19,7 +19,7 @@ func answerOf(h *handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestDeliveries: a delivery that is repeated, however late, is stored once.
+// TestDeliveries checks that a repeated delivery is stored once.
 func TestDeliveries(t *testing.T) {
 	s := &fakeSink{}
 	h := testHandler(s)
@@ -52,8 +52,8 @@ func TestDeliveries(t *testing.T) {
 		}
 	}
 
-	// A delivery is noted last, so that one that could not be stored can be repeated. Where
-	// it is unknown whether it was stored, the sender has to repeat it.
+	// The subjects of a delivery are stored last, so that a delivery that could not be
+	// stored can be repeated. After an unacknowledged write the sender has to repeat it.
 	s.showErr = errResultsBusy
 	if got := deliver("4", "failure"); got != 503 || has(s.msgs, bus.DeliverySubject("github", "4")) {
 		t.Errorf("delivery that could not be stored: status %d, noted: %t, want 503 and false", got, has(s.msgs, bus.DeliverySubject("github", "4")))

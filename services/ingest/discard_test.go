@@ -18,8 +18,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// TestClientOfLargeBodyReadsRefusal: a simple client, which sends the whole request before
-// it reads, finds the answer and not a broken connection.
+// TestClientOfLargeBodyReadsRefusal checks that a simple client, which sends the whole
+// request before it reads, finds the answer and not a broken connection.
 func TestClientOfLargeBodyReadsRefusal(t *testing.T) {
 	const size = 5 << 20
 	ts := httptest.NewUnstartedServer(nil)
@@ -74,7 +74,7 @@ func TestClientOfLargeBodyReadsRefusal(t *testing.T) {
 	}
 }
 
-// TestEndlessRefusedBody: reading stops at a bound, in bytes and in time.
+// TestEndlessRefusedBody checks that reading stops at a bound, in bytes and in time.
 func TestEndlessRefusedBody(t *testing.T) {
 	// net/http keeps a connection for a moment whose body it has not read to the end.
 	t.Cleanup(func() { bustest.Eventually(t, "end of the connection", func() bool { return goleak.Find() == nil }) })
@@ -107,7 +107,7 @@ func TestEndlessRefusedBody(t *testing.T) {
 	}
 }
 
-// counted is a body without an end that counts what is read of it.
+// counted is an endless body that counts the bytes that are read.
 type counted struct{ bytes int }
 
 func (c *counted) Read(p []byte) (int, error) { c.bytes += len(p); return len(p), nil }

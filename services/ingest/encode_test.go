@@ -10,9 +10,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestEncodingEqualsTelemetryEncode draws events and compares with the encoder that uses
-// reflection: it finds a field that was added there and forgotten here. Headers are drawn
-// one at a time because that encoder leaves their order open.
+// TestEncodingEqualsTelemetryEncode generates events and compares with the encoder that
+// uses reflection, so it finds a field that appendEvent lacks. Each event has at most one
+// header, because that encoder does not sort them.
 func TestEncodingEqualsTelemetryEncode(t *testing.T) {
 	text := rapid.OneOf(rapid.Just(""), rapid.String(), rapid.StringMatching(`[a-z<>&"\\/\x{2028}]{0,8}`))
 	number := rapid.Float64Range(0, 1e12)

@@ -189,7 +189,7 @@ func TestSplittingKeepsEveryEventInOrder(t *testing.T) {
 	})
 }
 
-// TestManyFailures: a result keeps as many failures as fit into a message.
+// TestManyFailures checks that a result keeps as many failures as fit into a message.
 func TestManyFailures(t *testing.T) {
 	body := `{"status":"failure","failures":[` + strings.Repeat(`{},`, 300_000) + `{}]}`
 	for _, m := range post(t, pathCIResult, body) {

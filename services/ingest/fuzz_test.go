@@ -10,8 +10,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// FuzzBody: for every body the answer is JSON with a documented status, and every stored
-// message can be decoded and fits.
+// FuzzBody checks that the answer to every body is JSON with a documented status, and that
+// every stored message can be decoded and is not too large.
 func FuzzBody(f *testing.F) {
 	f.Add(true, typeJSON, logEvent)
 	f.Add(true, typeNDJSON, logEvent+"\n"+logEvent)

@@ -31,16 +31,16 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeSink keeps what it is given, or fails.
+// fakeSink keeps the messages, or fails.
 type fakeSink struct {
 	mu            sync.Mutex
 	msgs          []*nats.Msg
 	err, notReady error
 	deliveredErr  error
-	// showErr is what the view answers.
+	// showErr is the error of Show.
 	showErr error
 	shown   int
-	// during is called while a write is under way.
+	// during is called in the middle of a write.
 	during func()
 }
 
@@ -108,7 +108,7 @@ func testHandler(s sink, change ...func(*Config)) *handler {
 	return h
 }
 
-// ask makes a request; headers are names and values in turn.
+// ask returns a request; headers are names and values in turn.
 func ask(method, path string, body io.Reader, header ...string) *http.Request {
 	return httpservetest.Request(method, testURL, path, body, header...)
 }
@@ -290,8 +290,8 @@ func TestAnswers(t *testing.T) {
 	compare(t, "testdata/answers.golden", golden.Bytes())
 }
 
-// TestResultNotInView: a result that is in the detector's log but not in the view is
-// refused: 2xx means that all of it is stored.
+// TestResultNotInView checks that a result that is in the detector's log but not in the
+// view is refused: 2xx means that both have it.
 func TestResultNotInView(t *testing.T) {
 	for err, want := range map[error]int{errResultsBusy: 503, bus.ErrUnreachable: 503, bus.ErrBusy: 429} {
 		s := &fakeSink{showErr: err}

@@ -10,8 +10,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// TestHealthOnTheBus: a health query on the bus returns the state of ingest, also
-// after the bus was restored.
+// TestHealthOnTheBus checks that a health query on the bus returns the state of ingest,
+// also after the bus was restored.
 func TestHealthOnTheBus(t *testing.T) {
 	b := bustest.Start(t)
 	dir := b.Dir

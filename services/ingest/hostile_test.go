@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
-// numbered repeats a text as a list, with # replaced by a number of its own.
+// numbered repeats a text as a list. In each copy, # is replaced by another number.
 func numbered(n int, text string) string {
 	parts := make([]string, n)
 	for i := range parts {
@@ -20,9 +20,9 @@ func numbered(n int, text string) string {
 	return strings.Join(parts, ",")
 }
 
-// TestHostileBodies: a few compressed KB would become gigabytes if many items each got a
-// copy of a long shared text, or if there were a million items. Memory is bounded for
-// every answer.
+// TestHostileBodies checks that the memory for one request is bounded. A few compressed KB
+// would become gigabytes if each of many items got a copy of a long shared text, or if
+// there were a million items.
 func TestHostileBodies(t *testing.T) {
 	const (
 		most = 256 << 20 // bytes for one request, in all

@@ -29,7 +29,7 @@ import (
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// start runs an ingest service; stop ends it and checks how.
+// start runs an ingest service. stop ends it and checks that Run returns no error.
 func start(t *testing.T, cfg Config) (url string, stop func()) {
 	t.Helper()
 	cfg.Addr, cfg.Logger = "127.0.0.1:0", quiet()
@@ -134,7 +134,7 @@ func TestAcceptedIsOnTheBus(t *testing.T) {
 	}
 }
 
-// TestBatchWithOneAppPerEvent: the batch has more messages than may be under way at once.
+// TestBatchWithOneAppPerEvent sends a batch of more messages than may be in flight at once.
 func TestBatchWithOneAppPerEvent(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	url, _ := start(t, Config{Bus: bus.Config{Dir: dir}})
@@ -226,9 +226,9 @@ func TestWipedStateDirectory(t *testing.T) {
 	bustest.Eventually(t, "write with new credentials", written)
 }
 
-// lacksNothing waits until the bus has all that an ingest service makes on it. Ingest is
-// ready before, when it has what it writes to itself; and a server that is shut
-// down in the midst of making a stream does so without it, and leaves its store open.
+// lacksNothing waits until an ingest service has created all streams. It is ready earlier,
+// once it has the streams that it writes to. A NATS server that is shut down while it
+// creates a stream leaves the stream's store open.
 func lacksNothing(t *testing.T, cfg bus.Config) {
 	t.Helper()
 	cfg.Name, cfg.Role, cfg.Logger = "test", bus.RoleIngest, quiet()

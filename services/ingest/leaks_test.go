@@ -16,13 +16,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
-// planted is one request with a text in one place of it.
+// planted is a request with a text in one place.
 type planted struct {
 	path, media, body string
 	header            []string
 }
 
-// places puts a text into every place of every format that keeps texts.
+// places returns requests of all formats, each with the text in another place.
 func places(t *testing.T, text string) map[string]planted {
 	t.Helper()
 	j, x := quotedJSON(t, text), escapedXML(t, text)
@@ -114,8 +114,7 @@ func protobufLog(t *testing.T, text string) string {
 	return string(data)
 }
 
-// stores sends a request through the handler with the real masker, and returns
-// all that was stored of it.
+// stores sends a request to the handler, and returns everything that it stored.
 func stores(t *testing.T, h *handler, s *fakeSink, p planted) string {
 	t.Helper()
 	s.msgs = nil
@@ -139,8 +138,8 @@ func masking() (*handler, *fakeSink) {
 	return testHandler(s, func(c *Config) { c.Masker = redact.New() }), s
 }
 
-// holds reports whether a stored text has a secret: as it is, in JSON, or as it
-// stands in a URL.
+// holds reports whether a stored text contains a secret: as it is, in JSON, or encoded for
+// a URL.
 func holds(t *testing.T, stored, secret string) bool {
 	t.Helper()
 	inJSON := strings.Trim(quotedJSON(t, secret), `"`)
@@ -149,8 +148,8 @@ func holds(t *testing.T, stored, secret string) bool {
 		strings.Contains(stored, url.QueryEscape(secret)) || strings.Contains(stored, url.PathEscape(secret))
 }
 
-// leak is a text with a secret in it: V stands for a password, and the other
-// secrets are what must not be found either.
+// leak is a text with secrets: V stands for a password, and others must not be stored
+// either.
 type leak struct {
 	text string
 	// but is a place where the text is not known: signs in it are encoded twice over,
@@ -171,7 +170,7 @@ func pemOf(label string) string {
 
 func b64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-// withPassword puts the password in for V, unless it is the letter of a word.
+// withPassword replaces V by the password, except within a word.
 func withPassword(text string) string {
 	return aPassword.ReplaceAllString(text, password+"$1")
 }
@@ -285,8 +284,8 @@ func leaks() map[string]leak {
 	return all
 }
 
-// vendorSecrets are tokens of others, put together here so that no scanner takes
-// this file for a leak.
+// vendorSecrets are tokens in the formats of vendors. They are concatenated here so that
+// no scanner reports this file.
 func vendorSecrets() map[string]string {
 	r := strings.Repeat
 	hex, alnum := func(n int) string { return r("0a1b2c3d", n)[:n] }, func(n int) string { return r("aB3xY9kQ", n)[:n] }
@@ -309,7 +308,8 @@ func vendorSecrets() map[string]string {
 	}
 }
 
-// TestNothingLeaks sends each text in each place of each format.
+// TestNothingLeaks sends each text in each place of each format, and checks that no secret
+// is stored.
 func TestNothingLeaks(t *testing.T) {
 	h, s := masking()
 	for name, l := range leaks() {
@@ -336,8 +336,8 @@ func TestNothingLeaks(t *testing.T) {
 	}
 }
 
-// TestNothingLeaksOfArguments: a secret that is split over arguments of a console call is
-// masked too.
+// TestNothingLeaksOfArguments checks that a secret that is split over several arguments of
+// a console call is masked.
 func TestNothingLeaksOfArguments(t *testing.T) {
 	h, s := masking()
 	token := secrets["token"]
@@ -367,8 +367,8 @@ func TestNothingLeaksOfArguments(t *testing.T) {
 	}
 }
 
-// TestHeaderArraysAreTaken: headers in the forms of Node and of fetch are stored, and
-// masked.
+// TestHeaderArraysAreTaken checks that headers in the forms of Node and of fetch are stored
+// and masked.
 func TestHeaderArraysAreTaken(t *testing.T) {
 	h, s := masking()
 	for _, headers := range []string{
@@ -400,8 +400,8 @@ func TestNoHiddenCharacterIsStored(t *testing.T) {
 	}
 }
 
-// TestCleanLinesStay sends lines of logs and of CI runs, and expects each to be
-// stored as it was.
+// TestCleanLinesStay checks that lines of logs and of CI runs without secrets are stored
+// unchanged.
 func TestCleanLinesStay(t *testing.T) {
 	data, err := os.ReadFile("testdata/clean.txt")
 	if err != nil {
@@ -425,7 +425,7 @@ func TestCleanLinesStay(t *testing.T) {
 			}
 		}
 	}
-	// All in one text, as a log is sent.
+	// All lines in one text, as in the log of a CI run.
 	all := strings.Join(lines, "\n")
 	for len(all) > 0 {
 		part := all[:min(len(all), 6<<10)]
@@ -440,7 +440,7 @@ func TestCleanLinesStay(t *testing.T) {
 	}
 }
 
-// canonical undoes what encoders of JSON do differently.
+// canonical removes the differences between JSON encoders.
 func canonical(t *testing.T, s string) string {
 	t.Helper()
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(s)

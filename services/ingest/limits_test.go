@@ -19,8 +19,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// serveShort serves a handler with the server's own settings, but with times
-// that a test can wait for.
+// serveShort serves a handler with the settings of the server, but with shorter timeouts.
 func serveShort(t *testing.T, h http.Handler) (addr string) {
 	t.Helper()
 	s := httpserve.NewServer(h, quiet())
@@ -45,8 +44,8 @@ func serveShort(t *testing.T, h http.Handler) (addr string) {
 	return l.Addr().String()
 }
 
-// TestSlowRequestsAreDropped: sending one byte at a time extends neither the time for the
-// header nor that for the body.
+// TestSlowRequestsAreDropped checks that sending one byte at a time extends neither the
+// timeout of the header nor that of the body.
 func TestSlowRequestsAreDropped(t *testing.T) {
 	const head = "POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 	for _, c := range []struct{ name, start, drip, want string }{
@@ -207,8 +206,8 @@ func TestNewestTenResultsAreKept(t *testing.T) {
 	}
 }
 
-// TestForeignBodiesDelayNoNativeOnes: all slots for foreign formats are taken, and native
-// bodies are answered.
+// TestForeignBodiesDelayNoNativeOnes checks that native bodies are answered while all slots
+// for foreign formats are in use.
 func TestForeignBodiesDelayNoNativeOnes(t *testing.T) {
 	h := testHandler(&fakeSink{})
 	begun, end := make(chan struct{}), make(chan struct{})

@@ -36,8 +36,8 @@ func listening(t *testing.T, cfg Config) Listening {
 	}
 }
 
-// TestOTLPPort: the port for OTLP accepts nothing else, and ingest starts without it
-// if the port is taken.
+// TestOTLPPort checks that the OTLP port accepts nothing else, and that ingest starts
+// without it if another process uses the port.
 func TestOTLPPort(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	at := listening(t, Config{Bus: bus.Config{Dir: dir}, OTLPAddr: "127.0.0.1:0"})

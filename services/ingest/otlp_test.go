@@ -16,7 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// exported is a request with one log line, in protobuf.
+// exported returns a request with one log record, in protobuf.
 func exported(t *testing.T, message string) []byte {
 	t.Helper()
 	all := plog.NewLogs()
@@ -30,7 +30,7 @@ func exported(t *testing.T, message string) []byte {
 	return data
 }
 
-// exportedStatus is a request with a span of each HTTP status, in protobuf.
+// exportedStatus returns a request with a span of each HTTP status, in protobuf.
 func exportedStatus(t *testing.T, statuses ...int64) []byte {
 	t.Helper()
 	all := ptrace.NewTraces()
@@ -129,7 +129,7 @@ func TestOTLP(t *testing.T) {
 	}
 }
 
-// TestOTLPIsCleaned: events from OTLP are cleaned as all others.
+// TestOTLPIsCleaned checks that events from OTLP are cleaned as all others.
 func TestOTLPIsCleaned(t *testing.T) {
 	s := &fakeSink{}
 	answerOf(testHandler(s), ask("POST", pathOTLPLogs, strings.NewReader(exportedJSON), "Content-Type", typeJSON, "User-Agent", "OTel-OTLP-Exporter-JavaScript/0.301.0"))
@@ -139,7 +139,7 @@ func TestOTLPIsCleaned(t *testing.T) {
 	}
 }
 
-// TestOTLPPreflight: the SDK for browsers sends a preflight.
+// TestOTLPPreflight checks the answer to the preflight of the SDK for browsers.
 func TestOTLPPreflight(t *testing.T) {
 	for origin, want := range map[string]int{"http://localhost:3000": http.StatusNoContent, "https://evil.example": http.StatusForbidden} {
 		w := answerOf(testHandler(&fakeSink{}), ask("OPTIONS", pathOTLPTraces, nil, "Origin", origin,

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// lockedBuffer keeps what is logged while a test reads it.
+// lockedBuffer is a buffer that can be read while a logger writes to it.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -31,8 +31,8 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// TestRefusedOriginsAreBounded: at most twenty sites, with a count and the time of the
-// last request, for an hour.
+// TestRefusedOriginsAreBounded checks that at most twenty origins are kept, each with a
+// count and the time of its last request, for an hour.
 func TestRefusedOriginsAreBounded(t *testing.T) {
 	o := newRefusedOrigins()
 	now := time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)
@@ -52,7 +52,8 @@ func TestRefusedOriginsAreBounded(t *testing.T) {
 	}
 }
 
-// TestRefusedOriginsAreLoggedOnceAMinute, with a count.
+// TestRefusedOriginsAreLoggedOnceAMinute checks that one line a minute has the origins and
+// the number of requests.
 func TestRefusedOriginsAreLoggedOnceAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer

@@ -45,8 +45,8 @@ func withSignatures(c *Config) {
 	c.GitHubWebhookSecret, c.GitLabSigningToken = "s3cret", "whsec_"+base64.StdEncoding.EncodeToString(signingKey)
 }
 
-// TestReplay: a signed body that was stored is known with every id, and what its sender
-// delivers again is known by both.
+// TestReplay checks that a signed body that was stored is a duplicate with any id, and that
+// a repeated delivery is a duplicate by its id and its body.
 func TestReplay(t *testing.T) {
 	for path, c := range map[string]struct {
 		header         func(id, body string) http.Header
@@ -87,8 +87,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestReplayOfRefusedDelivery: a body is noted only once it is stored, so a refused
-// delivery can be repeated.
+// TestReplayOfRefusedDelivery checks that a refused delivery can be repeated: a body is
+// remembered only once it is stored.
 func TestReplayOfRefusedDelivery(t *testing.T) {
 	s := &fakeSink{showErr: errResultsBusy}
 	h := testHandler(s, withSignatures)
@@ -109,8 +109,8 @@ func TestReplayOfRefusedDelivery(t *testing.T) {
 	}
 }
 
-// TestUnsignedBodiesMayRepeat: without a signature, the same body with another id is
-// another delivery, as when a person tests a webhook.
+// TestUnsignedBodiesMayRepeat checks that, without a signature, the same body with another
+// id is another delivery, as when a person tests a webhook.
 func TestUnsignedBodiesMayRepeat(t *testing.T) {
 	h := testHandler(&fakeSink{})
 	for i, d := range []struct{ id, says string }{{"d1", taken}, {"d2", taken}, {"d1", duplicate}} {
@@ -121,8 +121,8 @@ func TestUnsignedBodiesMayRepeat(t *testing.T) {
 	}
 }
 
-// TestReplayOverRestartsAndIngestServices: another ingest service on the bus knows what one has stored,
-// also after a restart of everything.
+// TestReplayOverRestartsAndIngestServices checks that an ingest service recognizes the
+// deliveries that another has stored, also after a restart of everything.
 func TestReplayOverRestartsAndIngestServices(t *testing.T) {
 	b := bustest.Start(t)
 	deliver := func(url, id string) (int, string) {
@@ -163,8 +163,8 @@ func TestReplayOverRestartsAndIngestServices(t *testing.T) {
 	}
 }
 
-// TestDeliveriesAreKeptLongEnough: 10,000 deliveries, each by its id and its body, or 7
-// days of them.
+// TestDeliveriesAreKeptLongEnough checks that the stream keeps 10,000 deliveries, each by
+// its id and its body, for 7 days.
 func TestDeliveriesAreKeptLongEnough(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	c, err := bus.Connect(t.Context(), bus.Config{Name: "test", Role: bus.RoleGateway, Dir: dir, Logger: quiet()})

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestReservedAppIsRefused: the native endpoint refuses the app, also with hidden
-// characters in it, and names the index of the event; nothing of the batch is stored.
+// TestReservedAppIsRefused checks that the native endpoint refuses the app, also with
+// hidden characters in it, names the index of the event, and stores nothing of the batch.
 func TestReservedAppIsRefused(t *testing.T) {
 	event := func(app string) string {
 		return fmt.Sprintf(`{"kind":"circuit","app":%q,"circuit":{"name":"ingest","state":"open"}}`, app)
@@ -44,8 +44,8 @@ func TestReservedAppIsRefused(t *testing.T) {
 	}
 }
 
-// TestReservedAppInForeignFormats: they are stored under the app tocsin_, because their
-// senders cannot all react to a refusal.
+// TestReservedAppInForeignFormats checks that foreign events of the reserved app are stored
+// as app tocsin_, because not all of their senders react to a refusal.
 func TestReservedAppInForeignFormats(t *testing.T) {
 	for name, c := range map[string]struct{ path, media, body string }{
 		"reports": {pathReports + "?app=Tocsin", "application/reports+json",

@@ -27,7 +27,7 @@ type fakeResults struct {
 	left  int
 	reads int
 	err   error
-	// during is called amid a look.
+	// during is called in the middle of a read.
 	during func()
 }
 
@@ -51,7 +51,7 @@ func (f *fakeResults) Delete(_ context.Context, _ string, seq uint64) error {
 	return nil
 }
 
-// write stores results such as a:failure, where a is the name.
+// write adds results such as "a:failure", where a is the name.
 func (f *fakeResults) write(text string) {
 	for _, word := range strings.Fields(text) {
 		name, status, _ := strings.Cut(word, ":")
@@ -63,7 +63,7 @@ func (f *fakeResults) write(text string) {
 	}
 }
 
-// names are the results of a stream, or those of them that readers see.
+// names returns the results of a stream, or only those that readers see.
 func names(t *testing.T, msgs []bus.Message, seen bool) string {
 	t.Helper()
 	result := func(m bus.Message) ci.Result {
@@ -84,8 +84,8 @@ func names(t *testing.T, msgs []bus.Message, seen bool) string {
 	return strings.Join(got, " ")
 }
 
-// TestCrashLosesNoResult ends the process after each deletion: readers see the same all
-// the time, and the next result prunes the rest.
+// TestCrashLosesNoResult simulates a crash after each deletion, and checks that readers
+// always see the same and that the next result prunes the rest.
 func TestCrashLosesNoResult(t *testing.T) {
 	for _, c := range []struct{ written, want string }{
 		{"a:failure", "a:failure"},
@@ -120,7 +120,8 @@ func TestPruneKeepsOtherMessages(t *testing.T) {
 	}
 }
 
-// TestRecreatedStream: a recreated stream has another result at a known sequence.
+// TestRecreatedStream checks that a recreated stream, which has other results at the same
+// sequences, is read again.
 func TestRecreatedStream(t *testing.T) {
 	v, f := newResultsView(quiet()), &fakeResults{left: -1}
 	f.write("a:failure")
@@ -156,8 +157,8 @@ func TestPrunePausesAfterFailure(t *testing.T) {
 	})
 }
 
-// TestOneResultAtATime: however many results come at once, the stream never holds more
-// than one that is not pruned.
+// TestOneResultAtATime checks that the stream never holds more than one outdated result,
+// even if many arrive at once.
 func TestOneResultAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, f := newResultsView(quiet()), &fakeResults{left: -1}
@@ -182,7 +183,8 @@ func TestOneResultAtATime(t *testing.T) {
 	})
 }
 
-// TestWriteTimeout: a bus that hangs delays a result for at most this long.
+// TestWriteTimeout checks that a result waits at most writeTimeout for one whose write
+// hangs.
 func TestWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, f := newResultsView(quiet()), &fakeResults{left: -1}
@@ -209,8 +211,8 @@ func TestWriteTimeout(t *testing.T) {
 	})
 }
 
-// TestSenderGone: the result of a sender that disconnected is in the log, so the view gets
-// it too.
+// TestSenderGone checks that the view gets the result of a sender that disconnected,
+// because the log has it already.
 func TestSenderGone(t *testing.T) {
 	v, f := newResultsView(quiet()), &fakeResults{left: -1}
 	f.write("a:failure")
@@ -240,7 +242,7 @@ func postResult(t *testing.T, url, commit, text string) {
 	}
 }
 
-// inStream is what the stream holds now.
+// inStream returns the messages in the stream.
 func inStream(t *testing.T, cfg bus.Config) []bus.Message {
 	t.Helper()
 	cfg.Name, cfg.Role, cfg.Logger = "test", bus.RoleIngest, quiet()
@@ -293,7 +295,8 @@ func TestResultIsUpdatedAfterRestart(t *testing.T) {
 	}
 }
 
-// TestUpdatesKeepOtherResults: of ten pipelines, one reports repeatedly.
+// TestUpdatesKeepOtherResults checks that one of ten pipelines that reports repeatedly does
+// not push out the others.
 func TestUpdatesKeepOtherResults(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	url := ready(t, Config{Bus: bus.Config{Dir: dir}})
@@ -308,7 +311,8 @@ func TestUpdatesKeepOtherResults(t *testing.T) {
 	}
 }
 
-// TestConcurrentUpdatesKeepOtherResults: many report the same result at the same time.
+// TestConcurrentUpdatesKeepOtherResults checks the same for concurrent reports of one
+// result.
 func TestConcurrentUpdatesKeepOtherResults(t *testing.T) {
 	const clients, posts = 32, 64
 	dir := bustest.Start(t).Dir
@@ -339,8 +343,8 @@ func TestConcurrentUpdatesKeepOtherResults(t *testing.T) {
 	}
 }
 
-// TestTwoIngestServicesAtOnce: in any order, two statuses of one key are two results, and the
-// same status three times is one.
+// TestTwoIngestServicesAtOnce checks that, in any order, two statuses of one key are two
+// results, and the same status three times is one.
 func TestTwoIngestServicesAtOnce(t *testing.T) {
 	for name, texts := range map[string][]string{
 		"two statuses":    {"a:failure", "a:success"},
@@ -375,7 +379,8 @@ func TestTwoIngestServicesAtOnce(t *testing.T) {
 	}
 }
 
-// TestBusForbidsPruning: an operator's server may lack the permissions that pruning needs.
+// TestBusForbidsPruning checks that results are stored without delay on a server that does
+// not allow deletion.
 func TestBusForbidsPruning(t *testing.T) {
 	ns, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,

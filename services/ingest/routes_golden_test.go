@@ -10,7 +10,7 @@ import (
 )
 
 // TestEveryRoute compares the answer of every path to every method, from every kind of
-// sender, with a golden file: what a request gets before its body is read.
+// sender, with a golden file. The requests have no body.
 func TestEveryRoute(t *testing.T) {
 	sweep := httpservetest.Sweep{URL: testURL, Methods: []string{"GET", "HEAD", "POST", "PUT", "OPTIONS"}, Render: renderRoute, Paths: []string{
 		"/v1/events", "/ci-result", "/v1/junit", "/webhooks/github", "/webhooks/gitlab", "/webhooks/alertmanager", "/v1/reports",

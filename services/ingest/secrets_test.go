@@ -11,8 +11,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
-// secrets are what must not be found on the bus, by where they are planted. They
-// are put together here so that no scanner takes this file for a leak.
+// secrets must not be on the bus. They are concatenated here so that no scanner reports
+// this file.
 var secrets = map[string]string{
 	"token":    "ghp_" + strings.Repeat("a1B2", 9),
 	"key":      "AKIA" + "IOSFODNN7EXAMPLE",
@@ -22,7 +22,7 @@ var secrets = map[string]string{
 	"card":     "4111 1111 1111 1111",
 }
 
-// plant puts the secrets in for their names in braces.
+// plant replaces the names of secrets in braces by the secrets.
 func plant(body string) string {
 	for name, value := range secrets {
 		body = strings.ReplaceAll(body, "{"+name+"}", value)
@@ -75,7 +75,7 @@ func TestNoSecretOrHiddenCharacterOnTheBus(t *testing.T) {
 	}
 }
 
-// TestNoSecretInSenderHeader: a User-Agent is text from outside, and its first word
+// TestNoSecretInSenderHeader checks that secrets in a User-Agent are masked: its first word
 // becomes a header that agents see.
 func TestNoSecretInSenderHeader(t *testing.T) {
 	masked := func(c *Config) { c.Masker = redact.New() }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// ownApp is the app of events about Tocsin itself, where there is one ingest service.
+	// ownApp is the app of events about Tocsin itself if there is one ingest service.
 	ownApp = telemetry.ReservedApp
 	// circuitName is the name of the circuit breaker to the bus.
 	circuitName = "ingest bus"

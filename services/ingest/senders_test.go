@@ -10,7 +10,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-// TestPaths: the paths of Sentry's SDKs name a project, and may lack the slash at their end.
+// TestPaths checks that the paths of Sentry's SDKs name a project, and that the slash at
+// their end may be missing.
 func TestPaths(t *testing.T) {
 	for _, c := range []struct{ path, route, project string }{
 		{"/v1/events", "/v1/events", ""},
@@ -54,8 +55,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestPages: of each route, which pages may use it, none of other sites, and which may
-// read the answer.
+// TestPages checks for each route which pages may use it (none of other sites), and which
+// may read the answer.
 func TestPages(t *testing.T) {
 	const none, local, configured, below, foreign, null = "", "http://localhost:3000", "https://app.example", "https://shop.pattern.example", "https://evil.example", "null"
 	const trusted = none + " " + local + " " + configured + " " + below

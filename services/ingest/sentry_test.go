@@ -21,7 +21,7 @@ const (
 	sentryPath     = "/api/7/envelope/"
 )
 
-// storedEvents reads what a request put on the bus.
+// storedEvents returns the events that a request put on the bus.
 func storedEvents(t *testing.T, s *fakeSink) []telemetry.Event {
 	t.Helper()
 	var all []telemetry.Event
@@ -105,8 +105,8 @@ func TestSentry(t *testing.T) {
 	}
 }
 
-// TestSentryIsCleaned: events from Sentry are cleaned as all others, and breadcrumbs
-// become events once.
+// TestSentryIsCleaned checks that events from Sentry are cleaned as all others, and that
+// breadcrumbs become events once.
 func TestSentryIsCleaned(t *testing.T) {
 	s := &fakeSink{}
 	h := testHandler(s)
@@ -144,7 +144,7 @@ func BenchmarkSentryError(b *testing.B) {
 	benchmark(b, sentryPath, string(bytes.TrimSpace(data)))
 }
 
-// TestRefusedSentryIsForgotten: a refused envelope can be sent again, with its
+// TestRefusedSentryIsForgotten checks that a refused envelope can be sent again, with its
 // breadcrumbs.
 func TestRefusedSentryIsForgotten(t *testing.T) {
 	s := &fakeSink{err: bus.ErrUnreachable}

@@ -16,9 +16,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
-// TestSeveralIngestServicesOnOneBus: behind a load balancer, every ingest service does the same. Results
-// of one pipeline through both are one in the view, and in the log in the order of their
-// answers; a delivery that is repeated through the other is known.
+// TestSeveralIngestServicesOnOneBus checks two ingest services behind a load balancer. The
+// view has one result of a pipeline that reports through both, and the log has all in the
+// order of the answers. A delivery that is repeated through the other is a duplicate.
 func TestSeveralIngestServicesOnOneBus(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	var urls []string
@@ -70,7 +70,7 @@ func TestSeveralIngestServicesOnOneBus(t *testing.T) {
 	})
 	one := slices.DeleteFunc(slices.Clone(seen), func(s string) bool { return !strings.HasPrefix(s, "one ") })
 	if len(seen) != 3+4+1+1 || !slices.Equal(one, []string{"one failure 1", "one success 3", "one failure 4"}) {
-		t.Errorf("readers see %q, want 9 results, of which those of \"one\" are failure 1, success 3, failure 4", seen)
+		t.Errorf("readers see %q, want 9 results, and those of \"one\" to be failure 1, success 3, failure 4", seen)
 	}
 	log := stored(t, dir, bus.RoleDetector, bus.StreamTelemetry, func(m []bus.Message) bool { return len(m) == 5+40+1+1 })
 	for i, m := range log[:5] {
@@ -100,8 +100,8 @@ func deliver(t *testing.T, url string) (status int, body string) {
 	return resp.StatusCode, string(data)
 }
 
-// TestSeveralIngestServicesReportSeparately: a healthy ingest service must not resolve the alerts of
-// another.
+// TestSeveralIngestServicesReportSeparately checks that a healthy ingest service does not
+// resolve the alerts of another.
 func TestSeveralIngestServicesReportSeparately(t *testing.T) {
 	var subjects []string
 	for instance, want := range map[string]string{"": "tocsin", "a": "tocsin-a", "Web-1.example": "tocsin-web-1_example"} {

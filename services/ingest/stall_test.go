@@ -11,8 +11,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// TestBusThatStopsAnswering: no request succeeds, none waits for more than a few seconds,
-// and later ones do not wait at all.
+// TestBusThatStopsAnswering checks that no request succeeds, that none waits for more than
+// a few seconds, and that later ones do not wait at all.
 func TestBusThatStopsAnswering(t *testing.T) {
 	dir := bustest.Start(t).Dir
 	r, err := dir.Running()
@@ -43,7 +43,7 @@ func TestBusThatStopsAnswering(t *testing.T) {
 	if status, _, body := send(t, "POST", url+"/ci-result", failure); status != 503 || !strings.Contains(body, "the last writes failed") || time.Since(start) > time.Second {
 		t.Errorf("got %d %s after %s, want 503 with \"the last writes failed\" within 1s", status, body, time.Since(start))
 	}
-	// By now it may also be known that the connection is dead.
+	// The reason may be the circuit or, later, the dead connection.
 	if status, _, body := send(t, "GET", url+"/readyz", ""); status != 503 || !strings.Contains(body, errCircuitOpen.Error()) && !strings.Contains(body, bus.ErrUnreachable.Error()) {
 		t.Errorf("got %d %s, want 503 with the reason", status, body)
 	}

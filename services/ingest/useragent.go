@@ -17,7 +17,7 @@ var browsers = []struct{ mark, name string }{
 }
 
 // productOf returns the name of the product in a User-Agent, such as curl or Firefox, or
-// nothing. The whole is masked before it is cut: part of a secret would not be recognised.
+// nothing. The whole is masked before it is cut: part of a secret would not be recognized.
 func productOf(userAgent string, m Masker) string {
 	userAgent = m.String(sanitize.Strip(userAgent))
 	if strings.HasPrefix(userAgent, "Mozilla/") {

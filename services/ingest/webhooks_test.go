@@ -29,7 +29,7 @@ func hubSignature(secret, body string) string {
 	return "sha256=" + hex.EncodeToString(m.Sum(nil))
 }
 
-// resultsOn are the results on the bus.
+// resultsOn returns the results on the bus.
 func resultsOn(t *testing.T, s *fakeSink) (all []ci.Result) {
 	t.Helper()
 	for _, m := range s.msgs {
@@ -106,7 +106,7 @@ func TestGitHub(t *testing.T) {
 	}
 }
 
-// TestRedelivery: failure, success, and the first delivery again.
+// TestRedelivery delivers a failure, a success, and the failure again.
 func TestRedelivery(t *testing.T) {
 	for path, c := range map[string]struct{ event, name, key, failed, passed string }{
 		"/webhooks/github": {"X-GitHub-Event", "workflow_run", "X-GitHub-Delivery", runFailed, strings.Replace(runFailed, "failure", "success", 1)},

@@ -24,8 +24,8 @@ import (
 const maxReceiver = 1 << 10
 
 // Decode reads a message. It leaves out and counts invalid alerts: those without a
-// fingerprint and labels, and those neither firing nor resolved. Errors say what is wrong
-// with the message; they wrap [decoding.ErrTooMany] if it is too large.
+// fingerprint and labels, and those neither firing nor resolved. Errors describe the
+// mistake in the message; they wrap [decoding.ErrTooMany] if it is too large.
 func Decode(data []byte) (alerts []external.Alert, leftOut int, err error) {
 	m, err := read(data)
 	if err != nil {

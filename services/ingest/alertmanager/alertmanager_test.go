@@ -16,7 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/external"
 )
 
-// grouped is a group as Alertmanager 0.34.2 sent it: one of two alerts is over.
+// grouped returns a group that Alertmanager 0.34.2 sent: one of two alerts is resolved.
 func grouped(t testing.TB) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/grouped.json")
@@ -55,7 +55,7 @@ func TestGrouped(t *testing.T) {
 	}
 }
 
-// one is a message with one alert.
+// one returns a message with one alert.
 func one(alert string) string { return `{"version":"4","alerts":[` + alert + `]}` }
 
 func decodeOne(t *testing.T, text string) external.Alert {
@@ -158,7 +158,7 @@ func TestBounds(t *testing.T) {
 	if len(a.Labels) != external.MaxLabels || a.Labels["l31"] != "x" || !reflect.DeepEqual(a.GroupBy, []string{"l00"}) || a.Omitted != 3 || a.Receiver != `a.b\c\` {
 		t.Errorf("got %d labels, grouped by %q, omitted %d, receiver %q; want %d, [l00], 3, %q", len(a.Labels), a.GroupBy, a.Omitted, a.Receiver, external.MaxLabels, `a.b\c\`)
 	}
-	// All alerts of a message have the receiver in common.
+	// Each alert of a message repeats the receiver.
 	long := fmt.Appendf(nil, `{"version":"4","receiver":"%s","alerts":[{"status":"firing","labels":{"a":"b"}}]}`, strings.Repeat("r", 2000))
 	if got, _, err := alertmanager.Decode(long); err != nil || len(got) != 1 || got[0].Receiver != "" {
 		t.Errorf("a long receiver: got %+v, error %v, want one alert without a receiver", got, err)
@@ -254,7 +254,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkDecodeMost is the worst that 1 MiB can hold.
+// BenchmarkDecodeMost decodes the most expensive message of 1 MiB.
 func BenchmarkDecodeMost(b *testing.B) {
 	for name, data := range map[string]string{
 		"alerts": one(strings.TrimSuffix(strings.Repeat(`{"status":"firing","labels":{"alertname":"a","b":"c"},"startsAt":"2026-01-28T15:30:00Z"},`, 10_000), ",")),

@@ -22,7 +22,7 @@ var update = flag.Bool("update", false, "write the golden file")
 
 var now = time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC)
 
-// TestChromium decodes what Chromium 156 really sent.
+// TestChromium decodes recorded reports of Chromium 156.
 func TestChromium(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.json")
 	if err != nil || len(files) == 0 {
@@ -60,7 +60,7 @@ func TestChromium(t *testing.T) {
 	}
 }
 
-// line is an event in one line, for tables.
+// line returns an event as one line, for tables.
 func line(e telemetry.Event) string {
 	switch {
 	case e.Security != nil:

@@ -32,7 +32,7 @@ func TestObject(t *testing.T) {
 	}
 }
 
-// TestMalformed: an error names the mistake, not the Go type.
+// TestMalformed checks that an error names the mistake and no Go type.
 func TestMalformed(t *testing.T) {
 	for given, want := range map[string]string{
 		`7`:        "malformed JSON: it must be a JSON object",

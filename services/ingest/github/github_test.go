@@ -12,8 +12,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
-// The payloads here have the fields that matter; those that GitHub documents
-// are sent to the real ingest service by the end-to-end tests.
+// The payloads here have only the used fields. The end-to-end tests send those that GitHub
+// documents.
 const (
 	run = `{"action":"completed","workflow":{"name":"CI"},"workflow_run":{"id":1,"name":"CI","run_number":42,"run_attempt":%d,"event":"push",
 		"conclusion":%q,"display_title":"Fix the cart","head_branch":"main","head_sha":"abc123","html_url":"https://github.com/o/r/actions/runs/1",

@@ -28,8 +28,9 @@ const (
 // real jobs, of about six objects each, stays below it.
 const maxParts = 20_000
 
-// Decode reads the payload of an event. If the event is no result, ignored says why. Errors
-// say what is wrong with the payload; they wrap [decoding.ErrTooMany] if it is too large.
+// Decode reads the payload of an event. If the event is no result, ignored is the reason.
+// Errors describe the mistake in the payload; they wrap [decoding.ErrTooMany] if it is too
+// large.
 func Decode(event string, payload []byte) (result ci.Result, ignored string, err error) {
 	kind := gitlab.EventType(event)
 	switch kind {

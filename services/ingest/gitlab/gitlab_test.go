@@ -115,7 +115,7 @@ func TestIgnoredAndRefused(t *testing.T) {
 	}
 }
 
-// TestDocumented reads the payloads of GitLab's documentation, which lie beside
+// TestDocumented decodes the payloads of GitLab's documentation, which are in the module of
 // the library.
 func TestDocumented(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "gitlab.com/gitlab-org/api/client-go/v2").Output()

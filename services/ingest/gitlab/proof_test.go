@@ -14,7 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/gitlab"
 )
 
-// signed makes the headers by the rule of Standard Webhooks.
+// signed returns the headers of a delivery that is signed as in Standard Webhooks.
 func signed(key []byte, id string, at time.Time, body string) http.Header {
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	m := hmac.New(sha256.New, key)

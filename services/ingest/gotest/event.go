@@ -26,7 +26,7 @@ func (a action) ends() bool {
 }
 
 // event is one line of the stream, with the fields that are used here. ImportPath names
-// a build, and FailedBuild the build because of which a package failed.
+// a build, and FailedBuild the failed build of a package.
 type event struct {
 	Time                    time.Time
 	Action                  action

@@ -43,8 +43,8 @@ func TestParent(t *testing.T) {
 	}
 }
 
-// FuzzDecode: a line is an event or it is not, and an event is the same once it is
-// written and read again.
+// FuzzDecode checks that an event stays the same when it is encoded and decoded again, and
+// that a line that is none gives an empty event.
 func FuzzDecode(f *testing.F) {
 	for _, line := range []string{`{"Action":"run","Package":"p","Test":"T"}`, `{"Action":"output","Output":"\u0000\ud800"}`, `{"action":"PASS","Time":null}`, "{}", "{", ""} {
 		f.Add(line)

@@ -65,8 +65,9 @@ func TestRealRun(t *testing.T) {
 	}
 }
 
-// in makes a stream: "pass a TestX" is an event, "output a TestX: text" one with
-// output, "- a" is of package a alone, and anything else is text.
+// in returns the output of go test -json with one line for each argument: "pass a TestX"
+// is an event of a test, "output a TestX: text" one with output, "pass a -" is of package a
+// as a whole, and anything else is text.
 func in(lines ...string) string {
 	var s strings.Builder
 	for i, line := range lines {
@@ -142,8 +143,8 @@ func TestUnfinishedOutput(t *testing.T) {
 	}
 }
 
-// TestLastLines: of much output the last lines are kept, and of a panic the
-// first.
+// TestLastLines checks that the last lines of a long output are kept, and the first ones
+// of a panic.
 func TestLastLines(t *testing.T) {
 	var lines []string
 	for i := range 500 {
@@ -163,7 +164,7 @@ func TestLastLines(t *testing.T) {
 	}
 }
 
-// brokenPipe is a log without a reader.
+// brokenPipe is a writer that fails, and counts the calls.
 type brokenPipe struct{ calls int }
 
 func (b *brokenPipe) Write([]byte) (int, error) { b.calls++; return 0, io.ErrClosedPipe }
@@ -180,7 +181,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// endless is a run whose tests do not end and print much.
+// endless is a run of many tests that print output and never end.
 type endless struct{ left, n int }
 
 func (e *endless) Read(p []byte) (int, error) {

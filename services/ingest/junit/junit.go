@@ -19,7 +19,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/testrun"
 )
 
-// Decode reads one report. Its errors say what is wrong with the report; they wrap
+// Decode reads one report. Errors describe the mistake in the report; they wrap
 // [decoding.ErrTooMany] if it is too large.
 func Decode(data []byte) (testrun.Outcome, error) {
 	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {

@@ -144,8 +144,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLongSuiteNames: the name of a suite is hasTime with every failure in it, and
-// is not copied for each.
+// TestLongSuiteNames checks that a long name of a suite, which prefixes the name of every
+// failure in it, does not take much memory.
 func TestLongSuiteNames(t *testing.T) {
 	long := "s" + strings.Repeat("x", 1<<20)
 	report := "<testsuite name='" + long + "'>" + strings.Repeat("<testcase><error/></testcase>", 2000) + "</testsuite>"
@@ -188,7 +188,7 @@ func FuzzJUnit(f *testing.F) {
 	})
 }
 
-// BenchmarkDecode reads a report of 10,000 cases, one in a hundred failed.
+// BenchmarkDecode decodes a report of 10,000 cases with 100 failures.
 func BenchmarkDecode(b *testing.B) {
 	var s strings.Builder
 	s.WriteString(`<testsuites><testsuite name="s">`)

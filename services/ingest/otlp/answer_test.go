@@ -11,7 +11,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/otlp"
 )
 
-// TestAnswer reads the answers with the collector's own decoder.
+// TestAnswer decodes the answers with the decoder of the OpenTelemetry Collector.
 func TestAnswer(t *testing.T) {
 	logs, traces, metrics := plogotlp.NewExportResponse(), ptraceotlp.NewExportResponse(), pmetricotlp.NewExportResponse()
 	for _, tt := range []struct {

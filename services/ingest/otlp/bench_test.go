@@ -10,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/otlp"
 )
 
-// sample is a span as a server of HTTP makes it.
+// sample returns a span of an HTTP server.
 func sample(t testing.TB) func(ptrace.Span) {
 	return func(s ptrace.Span) {
 		s.SetName("GET /users/:id")

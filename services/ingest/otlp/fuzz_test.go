@@ -11,8 +11,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// fuzz holds of every body: no panic, valid events that can be written, within
-// bounds, and an answer.
+// fuzz checks that every body gives an error or valid events within the bounds, which can
+// be encoded, and an answer.
 func fuzz(f *testing.F, signal otlp.Signal, seeds ...request) {
 	for _, seed := range seeds {
 		for enc, data := range write(f, seed) {

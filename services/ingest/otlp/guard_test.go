@@ -13,7 +13,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/otlp"
 )
 
-// in wraps a message into fields, the innermost first.
+// in wraps a message into the fields of enclosing messages, the innermost field first.
 func in(content []byte, fields ...protowire.Number) []byte {
 	for _, n := range fields {
 		content = protowire.AppendBytes(protowire.AppendTag(nil, n, protowire.BytesType), content)
@@ -21,12 +21,12 @@ func in(content []byte, fields ...protowire.Number) []byte {
 	return content
 }
 
-// many is one field n times over.
+// many repeats one field n times.
 func many(n int, field protowire.Number, content []byte) []byte {
 	return bytes.Repeat(in(content, field), n)
 }
 
-// nestedValue is a value in a value, n deep.
+// nestedValue returns values nested n deep.
 func nestedValue(n int) []byte {
 	value := in([]byte("x"), 1)
 	for range n - 1 {
@@ -42,8 +42,8 @@ const (
 
 func objects(n int) string { return strings.TrimSuffix(strings.Repeat(empty, n), ",") }
 
-// TestTooMuchIsRefusedUndecoded: with what is too much, memory stays what the
-// body took.
+// TestTooMuchIsRefusedUndecoded checks that a request beyond a bound is refused before it
+// takes memory.
 func TestTooMuchIsRefusedUndecoded(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -90,8 +90,8 @@ func TestTooMuchIsRefusedUndecoded(t *testing.T) {
 	}
 }
 
-// TestAsMuchAsIsAllowed: just within the bounds, in few times the memory of the
-// largest body.
+// TestAsMuchAsIsAllowed checks that requests just within the bounds are accepted, and how
+// much memory they take.
 func TestAsMuchAsIsAllowed(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -127,14 +127,14 @@ func TestAsMuchAsIsAllowed(t *testing.T) {
 	}
 }
 
-// deepJSON is a log record whose body is n values in each other.
+// deepJSON returns a log record whose body is values nested n deep.
 func deepJSON(n int) []byte {
 	const begin, end = `{"kvlistValue":{"values":[{"key":"k","value":`, `}]}}`
 	value := strings.Repeat(begin, n-1) + `{"stringValue":"x"}` + strings.Repeat(end, n-1)
 	return []byte(`{"resourceLogs":[{"scopeLogs":[{"logRecords":[{"body":` + value + `}]}]}]}`)
 }
 
-// TestMoreExceptionsThanEvents: spans may be few and their exceptions many.
+// TestMoreExceptionsThanEvents checks that few spans with many exceptions are refused.
 func TestMoreExceptionsThanEvents(t *testing.T) {
 	exception := in([]byte("exception"), 2)
 	_, err := otlp.Decode(otlp.Traces, otlp.Protobuf, in(many(10_001, 11, exception), 2, 2, 1))

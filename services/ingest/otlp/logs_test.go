@@ -77,7 +77,7 @@ func TestLevels(t *testing.T) {
 		{9, "", "info"}, {12, "", "info"}, {13, "", "warn"}, {16, "", "warn"},
 		{17, "", "error"}, {20, "", "error"}, {21, "", "error"}, {24, "", "error"},
 		{9, "ERROR", "info"}, // the number decides
-		{0, "", "info"}, {0, "whatever", "info"}, {0, "INFO3", "info"},
+		{0, "", "info"}, {0, "unknown", "info"}, {0, "INFO3", "info"},
 		{0, "trace", "debug"}, {0, "Debug", "debug"}, {0, "Information", "info"}, {0, "notice", "info"},
 		{0, "WARN", "warn"}, {0, "warning", "warn"}, {0, "WARN2", "warn"},
 		{0, "err", "error"}, {0, "Error", "error"}, {0, " ERROR4 ", "error"}, {0, "critical", "error"},

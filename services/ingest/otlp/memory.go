@@ -8,13 +8,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// pair names two metrics that together say how much of a memory is used.
+// pair names two metrics that together give the used part of a memory.
 type pair struct {
 	used, other string
 	rule        rule
 }
 
-// rule says how to get the limit from the other metric of a pair.
+// rule is the way to get the limit from the other metric of a pair.
 type rule int
 
 const (
@@ -24,7 +24,7 @@ const (
 	isLimit rule = iota
 	// isAvailable: the other metric is how much memory is left.
 	isAvailable
-	// ofStates: the used metric has a series for each state, of which "used" counts. The
+	// ofStates: the used metric has a series for each state, and only "used" counts. The
 	// limit is the other metric or, without it, the sum of all states.
 	ofStates
 )

@@ -13,7 +13,7 @@ import (
 
 func ptraceTime(ns uint64) pcommon.Timestamp { return pcommon.Timestamp(ns) }
 
-// point is one data point of a gauge, or of a sum where the name begins with +.
+// point is a data point of a gauge, or of a sum if the name begins with +.
 type point struct {
 	name  string
 	value any
@@ -83,7 +83,7 @@ func TestMemory(t *testing.T) {
 		{"the first pair of several", []point{{"process.memory.usage", 7, nil, 1}, {"system.memory.limit", 10, nil, 1}, {"go.memory.used", 1, nil, 1}, {"go.memory.limit", 2, nil, 1}}, "1", "2"},
 		{"nothing used", []point{{"container.memory.usage", 0, nil, 1}, {"container.memory.limit", 10, nil, 1}}, "", ""},
 		{"a limit alone", []point{{"container.memory.limit", 10, nil, 1}}, "", ""},
-		// Not a limit at all: see pairs.
+		// Not a limit, as the comment of pairs explains.
 		{"Node", []point{{"v8js.memory.heap.used", 9, nil, 1}, {"v8js.memory.heap.limit", 10, nil, 1}}, "", ""},
 		{"something else", []point{{"http.server.active_requests", 9, nil, 1}}, "", ""},
 	} {
@@ -103,8 +103,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatIsSoAtAMoment: counters, changes and histograms say nothing.
-func TestOnlyWhatIsSoAtAMoment(t *testing.T) {
+// TestOnlyCurrentValues checks that counters, deltas and histograms are ignored.
+func TestOnlyCurrentValues(t *testing.T) {
 	for name, change := range map[string]func(pmetric.Metric){
 		"a counter": func(m pmetric.Metric) { m.Sum().SetIsMonotonic(true) },
 		"a change":  func(m pmetric.Metric) { m.Sum().SetAggregationTemporality(pmetric.AggregationTemporalityDelta) },

@@ -65,7 +65,7 @@ type Decoded struct {
 	// Rejected counts the malformed log records, spans and data points. Ignored ones are
 	// not counted.
 	Rejected int
-	// Reason says what is wrong with the first rejected one.
+	// Reason describes the mistake in the first rejected one.
 	Reason string
 }
 

@@ -29,7 +29,7 @@ type request interface {
 	MarshalJSON() ([]byte, error)
 }
 
-// write gives a request in both encodings.
+// write returns a request in both encodings.
 func write(t testing.TB, r request) map[otlp.Encoding][]byte {
 	t.Helper()
 	inProtobuf, err := r.MarshalProto()
@@ -83,8 +83,8 @@ func metricRequest(t testing.TB, of attrs, fill func(pmetric.MetricSlice)) reque
 	return pmetricotlp.NewExportRequestFromMetrics(all)
 }
 
-// same decodes a request in both encodings and compares what comes of it with
-// events in JSON. It gives one of the two.
+// same decodes a request in both encodings, compares the events with JSON texts, and
+// returns one of the two results.
 func same(t *testing.T, signal otlp.Signal, r request, want ...string) otlp.Decoded {
 	t.Helper()
 	var last otlp.Decoded
@@ -144,7 +144,7 @@ func TestApp(t *testing.T) {
 	}
 }
 
-// TestRelease: what a resource says of its version stands in each event of it.
+// TestRelease checks that each event has the version of its resource.
 func TestRelease(t *testing.T) {
 	of := attrs{"service.version": "1.2.3"}
 	same(t, otlp.Traces, traceRequest(t, of, func(s ptrace.Span) {
@@ -155,7 +155,7 @@ func TestRelease(t *testing.T) {
 	same(t, otlp.Metrics, metricRequest(t, of, gauges(t, point{"go.memory.used", 1, nil, 1}, point{"go.memory.limit", 2, nil, 1})), `{"kind":"memory","release":"1.2.3","time":"1970-01-01T00:00:00.000000001Z","memory":{"used_bytes":1,"limit_bytes":2}}`)
 }
 
-// TestRefusals: what is malformed and what is too large.
+// TestRefusals checks the errors for malformed and for too large requests.
 func TestRefusals(t *testing.T) {
 	for _, tt := range []struct {
 		name, body string
@@ -198,8 +198,8 @@ func TestEmptyRequests(t *testing.T) {
 	}
 }
 
-// TestLongNames: what a resource says stands in each event of it, and is looked
-// through for secrets there. A name that is too long is none.
+// TestLongNames checks that a name of a resource that is too long is dropped, because each
+// event would repeat it and be searched for secrets.
 func TestLongNames(t *testing.T) {
 	long := strings.Repeat("x", 2<<10)
 	same(t, otlp.Logs, logRequest(t, attrs{"service.name": long}, func(r plog.LogRecord) { r.Body().SetStr("hi") }),
@@ -212,7 +212,8 @@ func TestLongNames(t *testing.T) {
 	}), `{"kind":"log","log":{"level":"error","message":"exception"}}`, `{"kind":"network","network":{"method":"GET","url":"`+long+`x","status":200}}`)
 }
 
-// TestNothingPointsIntoTheBody: bodies are read into memory that is used again.
+// TestNothingPointsIntoTheBody checks that events share no memory with the body, whose
+// buffer is reused.
 func TestNothingPointsIntoTheBody(t *testing.T) {
 	r := logRequest(t, resource, func(r plog.LogRecord) {
 		r.Body().SetStr("a message")

@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/otlp"
 )
 
-// span makes a span of 12.5 ms.
+// span returns a span of 12.5 ms.
 func span(t *testing.T, name string, kind ptrace.SpanKind, a attrs, more ...func(ptrace.Span)) func(ptrace.Span) {
 	return func(s ptrace.Span) {
 		s.SetName(name)
@@ -142,8 +142,8 @@ func TestDurationIsNeverNegative(t *testing.T) {
 	}
 }
 
-// TestRejectedSpans: a status that can't be one is counted, and the rest is
-// taken.
+// TestRejectedSpans checks that a span with an impossible status is counted, and the others
+// are accepted.
 func TestRejectedSpans(t *testing.T) {
 	bad := func(status any) func(ptrace.Span) {
 		return span(t, "GET", server, attrs{"http.response.status_code": status})

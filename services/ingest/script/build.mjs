@@ -31,9 +31,8 @@ const { outputFiles } = await build({
   write: false,
   logLevel: 'warning',
 });
-// A source map that says one thing: this is not the page's code. Developer tools
-// then show who called console.error, and not the function that stands in
-// between (ECMA-426, ignoreList).
+// A source map with ignoreList (ECMA-426) only: developer tools then show the page's
+// code as the caller of console.error, and not this script.
 const code = outputFiles[0].text;
 const map = {
   version: 3,
@@ -48,4 +47,4 @@ const size = gzipSync(bundle, { level: 9 }).length;
 console.log(`tocsin.js: ${bundle.length} bytes, ${size} compressed, at most ${LIMIT}`);
 if (size > LIMIT) process.exit(1);
 writeFileSync('dist/.tocsin.js', bundle);
-renameSync('dist/.tocsin.js', 'dist/tocsin.js'); // whole, or not there
+renameSync('dist/.tocsin.js', 'dist/tocsin.js'); // never a half-written file

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds dist/tocsin.js when it is missing or older than what it is made from.
-# Without Node the binary is built all the same, and says where the script is
-# asked for that it has none; a mistake in the sources is an error.
+# Builds dist/tocsin.js if it is missing or older than its sources. Without Node
+# or npm it succeeds without building: the binary then answers requests for the
+# script with 503. An error in the sources makes it fail.
 set -eu
 cd "$(dirname "$0")"
 
@@ -18,8 +18,8 @@ if [ -f dist/tocsin.js ] && [ -z "$(find src build.mjs package.json package-lock
 	exit 0
 fi
 for tool in node npm; do
-	command -v "$tool" >/dev/null || without "there is no $tool here"
+	command -v "$tool" >/dev/null || without "$tool is not installed"
 done
-node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || without "Node $(node -v) is too old, 18 is needed"
+node -e 'process.exit(parseInt(process.versions.node) < 18 ? 1 : 0)' || without "Node $(node -v) is too old: 18 or newer is needed"
 ./install.sh || without "npm can't install its packages (see npm ci in $PWD)"
 exec node build.mjs

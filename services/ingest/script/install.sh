@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs what package-lock.json says, where it is not there yet.
+# Installs the packages of package-lock.json, unless they are installed.
 set -eu
 cd "$(dirname "$0")"
 

@@ -43,7 +43,7 @@ func body(t *testing.T, a *httptest.ResponseRecorder) string {
 
 func TestServe(t *testing.T) {
 	const source = "/* a script */"
-	h := serving([]byte(source))
+	h := handlerOf([]byte(source))
 	for _, method := range []string{"GET", "HEAD"} {
 		a := ask(t, h, method)
 		if text := body(t, a); a.Code != 200 || method == "GET" && text != source {
@@ -64,26 +64,27 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// TestWithout: a binary that was built without Node names the way to get the script.
+// TestWithout checks that a binary that was built without Node explains how to get the
+// script.
 func TestWithout(t *testing.T) {
-	a := ask(t, serving(nil), "GET")
+	a := ask(t, handlerOf(nil), "GET")
 	if text := body(t, a); a.Code != http.StatusServiceUnavailable || !strings.Contains(text, "make build") || !strings.Contains(text, "Node") {
 		t.Errorf("got %d %s, want 503 with what to install", a.Code, text)
 	}
 }
 
-// TestBundle: what is in the binary is what it should be, and small.
+// TestBundle checks the beginning and the size of the bundle.
 func TestBundle(t *testing.T) {
-	bundle := built()
-	if bundle == nil {
-		t.Skip("the bundle is not built: make script does it, where there is Node")
+	content := bundle()
+	if content == nil {
+		t.Skip("the bundle is not built: make script builds it, and needs Node")
 	}
 	const limit = 12 << 10 // bytes
-	if n := len(httpserve.Gzip(bundle)); n >= limit {
+	if n := len(httpserve.Gzip(content)); n >= limit {
 		t.Errorf("%d bytes compressed, want fewer than %d", n, limit)
 	}
-	if !bytes.HasPrefix(bundle, []byte("/* tocsin.js")) || bytes.Contains(bundle, []byte("</script")) {
-		t.Errorf("the script begins with %.80s, want /* tocsin.js, and no </script in it", bundle)
+	if !bytes.HasPrefix(content, []byte("/* tocsin.js")) || bytes.Contains(content, []byte("</script")) {
+		t.Errorf("the script begins with %.80s, want /* tocsin.js, and no </script in it", content)
 	}
 }
 
@@ -91,7 +92,7 @@ func TestBundle(t *testing.T) {
 func TestModules(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("there is no node here")
+		t.Skip("Node is not installed")
 	}
 	if _, err := os.Stat("node_modules/esbuild"); err != nil {
 		t.Skip("the packages are not installed: make script does it")

@@ -1,5 +1,5 @@
-// Runs the tests of the modules that need no page: each is bundled into a
-// scratch folder, as Node reads no TypeScript.
+// Runs the tests of the modules that need no page. It bundles each into a
+// temporary folder first, because older versions of Node read no TypeScript.
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';

@@ -35,7 +35,7 @@ func (d *decoder) baseOf(app, appName, release, traceID lenientText) eventBase {
 const maxShared = 2 << 10
 
 // dropLong returns a text, or "" if it is longer than maxShared. It is not cut: part of a secret
-// would not be recognised.
+// would not be recognized.
 func dropLong[T ~string](t T) T {
 	if len(t) > maxShared {
 		return ""

@@ -28,13 +28,13 @@ func recorded(b *testing.B, name string) []byte {
 	return data
 }
 
-// BenchmarkError is one error of @sentry/node with its breadcrumbs.
+// BenchmarkError decodes one error of @sentry/node with its breadcrumbs.
 func BenchmarkError(b *testing.B) { benchmark(b, recorded(b, "node/04-event.envelope"), 2) }
 
-// BenchmarkPageload is the spans of one page of @sentry/browser.
+// BenchmarkPageload decodes the spans of one page of @sentry/browser.
 func BenchmarkPageload(b *testing.B) { benchmark(b, recorded(b, "browser/03-span.envelope"), 3) }
 
-// BenchmarkLogs is 100 structured logs of @sentry/node.
+// BenchmarkLogs decodes 100 structured logs of @sentry/node.
 func BenchmarkLogs(b *testing.B) {
 	lines := strings.SplitN(string(recorded(b, "node/03-log.envelope")), "\n", 3)
 	_, list, _ := strings.Cut(lines[2], `"items":[`)

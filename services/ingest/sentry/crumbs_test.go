@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// trail makes an event at second 1000 with these breadcrumbs, and gives what
-// they became.
+// trail decodes an event at second 1000 with these breadcrumbs, and returns the events of
+// the breadcrumbs.
 func trail(t *testing.T, memory Memory, crumbs ...string) []string {
 	t.Helper()
 	events := decoded(t, memory, `{"message":"m","timestamp":1000,"request":{"url":"http://a/cart"},"breadcrumbs":[`+strings.Join(crumbs, ",")+`]}`)
@@ -59,7 +59,8 @@ func TestBreadcrumbs(t *testing.T) {
 	}
 }
 
-// TestLateEvents: what an SDK kept while it was offline is history.
+// TestLateEvents checks that the breadcrumbs of an event that an SDK kept while it was
+// offline become no events.
 func TestLateEvents(t *testing.T) {
 	for sent, want := range map[string]int{`"1970-01-01T00:16:41Z"`: 2, `"1970-01-01T00:18:00Z"`: 1, `"1970-01-01T00:00:00Z"`: 2, `null`: 2} {
 		d, err := Sender{Project: "web"}.Envelope([]byte(`{"sent_at":` + sent + "}\n{\"type\":\"event\"}\n" +
@@ -70,8 +71,8 @@ func TestLateEvents(t *testing.T) {
 	}
 }
 
-// TestDuplicatesAreDropped: an SDK sends the breadcrumbs again with every error, and sends
-// a request as a span as well.
+// TestDuplicatesAreDropped checks that breadcrumbs that an SDK repeats with every error, and
+// requests that it also sends as spans, become one event.
 func TestDuplicatesAreDropped(t *testing.T) {
 	const crumb = `{"timestamp":999.1,"category":"fetch","data":{"method":"POST","url":"/api/pay","status_code":500}}`
 	pay := func(end, status string) string {

@@ -30,8 +30,8 @@ func TestDeviceOf(t *testing.T) {
 	}
 }
 
-// TestDeviceOfALoad: spans name the browser each, a transaction names it in its
-// request.
+// TestDeviceOfALoad checks that the device is found in spans, where each names the browser,
+// and in transactions, whose request names it.
 func TestDeviceOfALoad(t *testing.T) {
 	const phone = "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Mobile Safari/537.36"
 	lcp, cls := `"browser.web_vital.lcp.value":{"value":52}`, `"browser.web_vital.cls.value":{"value":0.1}`

@@ -9,15 +9,15 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
-// saying is an event of a few bytes.
+// saying returns an event of a few bytes.
 func saying(words string) string { return fmt.Sprintf(`{"message":%q,"level":"info"}`, words) }
 
-// measured is an event with its length.
+// measured returns an event whose item header has a length.
 func measured(event string) string {
 	return fmt.Sprintf("{\"type\":\"event\",\"length\":%d}\n%s", len(event), event)
 }
 
-// TestFraming has every form in which an envelope's items may stand.
+// TestFraming decodes envelopes in every form that the items may have.
 func TestFraming(t *testing.T) {
 	for _, tt := range []struct {
 		name, envelope string
@@ -66,7 +66,7 @@ func TestFraming(t *testing.T) {
 	}
 }
 
-// TestBounds: what a small body could grow to is refused before it does.
+// TestBounds checks that small bodies that would take much memory are refused.
 func TestBounds(t *testing.T) {
 	item := func(kind, payload string) string { return "{}\n{\"type\":\"" + kind + "\"}\n" + payload }
 	for name, envelope := range map[string]string{
@@ -115,8 +115,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestRelease: the item's own comes first, and what is too long to be in each
-// event is none.
+// TestRelease checks that the item's own release comes first, and that one that is too long
+// to be in each event is dropped.
 func TestRelease(t *testing.T) {
 	for _, tt := range []struct{ name, header, event, want string }{
 		{"the event's", `{"trace":{"release":"web@1"}}`, `{"release":"6f2a"}`, "6f2a"},
@@ -160,7 +160,7 @@ func TestKeyOf(t *testing.T) {
 	}
 }
 
-// TestSpend counts values, and nothing in strings.
+// TestSpend checks that checkBounds counts values, and nothing in strings.
 func TestSpend(t *testing.T) {
 	for payload, want := range map[string]int{
 		`{}`: 1, `[1,2,[3]]`: 4, `"a,b[{"`: 0, `"\",[",1`: 1, `"\\",1`: 1, `"\\\",",1`: 1, `"open,`: 0, `"\`: 0, `{"a":"b","c":{}}`: 3,

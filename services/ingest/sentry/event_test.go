@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// decoded decodes one event by the store endpoint.
+// decoded decodes one event of the store endpoint.
 func decoded(t *testing.T, memory Memory, event string) []telemetry.Event {
 	t.Helper()
 	d, err := Sender{Project: "web", Memory: memory}.Store([]byte(event))
@@ -29,7 +29,7 @@ func itemOf(t *testing.T, memory Memory, header, payload string) []telemetry.Eve
 	return d.Events
 }
 
-// line is an event in one line, for tables.
+// line returns an event as one line, for tables.
 func line(e telemetry.Event) string {
 	switch {
 	case e.Log != nil:

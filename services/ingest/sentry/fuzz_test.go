@@ -9,7 +9,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/ingest/decoding"
 )
 
-// sound: the result for every input is valid and bounded.
+// sound checks that a result is valid and bounded.
 func sound(t *testing.T, d Decoded, err error) {
 	t.Helper()
 	if err != nil && len(d.Events) > 0 {

@@ -31,7 +31,7 @@ func (b book) Recall(key Key) (string, bool) {
 	return text, known
 }
 
-// TestSDKs decodes what real SDKs sent, in the order in which they sent it:
+// TestSDKs decodes recordings of SDKs, in the order in which they sent the envelopes:
 // @sentry/node and @sentry/browser 11.12.0 (also with traceLifecycle static),
 // @sentry/browser 9.47.2, and sentry-go 0.50.0.
 func TestSDKs(t *testing.T) {

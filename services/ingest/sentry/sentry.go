@@ -7,7 +7,7 @@
 // times are the sender's own.
 //
 // An SDK sends many things twice: each error carries the last 100 breadcrumbs, and a
-// request is both a breadcrumb and a span. A [Memory] recognises what was sent before,
+// request is both a breadcrumb and a span. A [Memory] recognizes what was sent before,
 // also in an earlier envelope.
 package sentry
 
@@ -27,7 +27,7 @@ import (
 type Sender struct {
 	// Project is the project of the DSN, as in the path.
 	Project string
-	// Memory recognises duplicates. If it is nil, none are recognised.
+	// Memory recognizes duplicates. If it is nil, none are recognized.
 	Memory Memory
 }
 

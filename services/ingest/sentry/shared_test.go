@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSharedTextsAreBounded: what many events have in common is not copied,
-// hashed or read as a number for each of them.
+// TestSharedTextsAreBounded checks that a long text that many events share is not copied,
+// hashed or parsed for each of them.
 func TestSharedTextsAreBounded(t *testing.T) {
 	const n = 2000
 	long := strings.Repeat("9", 1<<20)
@@ -33,7 +33,7 @@ func TestSharedTextsAreBounded(t *testing.T) {
 				t.Errorf("%d MiB allocated, want at most 64", grown>>20)
 			}
 			for _, e := range d.Events {
-				if len(e.App)+len(e.Session)+len(e.URL) > 3*maxShared || e.Log != nil && strings.Contains(text0(e.Log.Args), long) {
+				if len(e.App)+len(e.Session)+len(e.URL) > 3*maxShared || e.Log != nil && strings.Contains(longText(e.Log.Args), long) {
 					t.Fatalf("an event of app %.20q has the long text, want it dropped", e.App)
 				}
 			}
@@ -41,8 +41,8 @@ func TestSharedTextsAreBounded(t *testing.T) {
 	}
 }
 
-// text0 is a text of the first argument of a log line, or empty.
-func text0(args []any) string {
+// longText returns a text of the arguments that is longer than maxShared, or "".
+func longText(args []any) string {
 	for _, a := range args {
 		for _, v := range a.(map[string]any) {
 			if s, ok := v.(string); ok && len(s) > maxShared {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// container makes an item of spans, each given as op, name, its other members
-// and its attributes.
+// container returns an item of spans. Each is given as op, name, other members and
+// attributes.
 func container(spans ...[4]string) string {
 	all := make([]string, len(spans))
 	for i, s := range spans {
@@ -59,8 +59,8 @@ func TestSpansOfContainers(t *testing.T) {
 	}
 }
 
-// TestPagesOfSpans: vitals come later than the page that they belong to, and
-// don't name it.
+// TestPagesOfSpans checks that vitals, which come later than the page that they belong to
+// and do not name it, get its URL.
 func TestPagesOfSpans(t *testing.T) {
 	memory := book{}
 	itemOf(t, memory, containerHeader, container([4]string{"pageload", "Pageload", `,"span_id":"p"`, `"url.full":"http://a/cart?x=1"`}))
@@ -80,7 +80,7 @@ func TestPagesOfSpans(t *testing.T) {
 	}
 }
 
-// TestSingleSpans: SDKs before v11 send some vitals as an item each.
+// TestSingleSpans checks the vitals that SDKs before v11 send as items of their own.
 func TestSingleSpans(t *testing.T) {
 	check(t, itemOf(t, nil, `{"type":"span"}`,
 		`{"op":"ui.interaction.click","description":"body > button","start_timestamp":1000,"timestamp":1000.1,"exclusive_time":96,`+

@@ -30,15 +30,15 @@ async function battery(closedPort) {
   await attempt('fetch', async () => (await fetch('/api/good')).text());
   await attempt('fetch 500', async () => (await fetch(new URL('/api/broken', location.href), { method: 'post' })).status);
   await attempt('fetch a request', async () => (await fetch(new Request('/api/good'))).ok);
-  await attempt('fetch nobody', () => fetch(closedPort));
-  await attempt('fetch opaque', async () => (await fetch(closedPort.replace('nobody', ''), { mode: 'no-cors' })).type);
+  await attempt('fetch closed port', () => fetch(closedPort));
+  await attempt('fetch opaque', async () => (await fetch(closedPort.replace('closed', ''), { mode: 'no-cors' })).type);
   await attempt('fetch no URL', () => fetch('http://'));
   await attempt('fetch nothing', () => fetch());
   await attempt('fetch a getter', () => fetch(getter));
   await attempt('fetch a trap', () => fetch({ toString: trap }));
   await attempt('fetch with a trap', () => fetch('/api/good', { get method() { return trap(); } }));
   await attempt('fetch of another', () => fetch.call({}, '/api/good'));
-  await attempt('fetch of nobody', async () => (await (0, fetch)('/api/good')).status);
+  await attempt('fetch without receiver', async () => (await (0, fetch)('/api/good')).status);
   await attempt('fetch data', async () => (await fetch('data:text/plain,hello')).text());
   await attempt('fetch aborted', () => {
     const leaving = new AbortController();
@@ -51,7 +51,7 @@ async function battery(closedPort) {
     const p = fetch('/api/good');
     return [p instanceof Promise, Object.getPrototypeOf(p) === Promise.prototype, Reflect.ownKeys(p).length].join();
   });
-  fetch(closedPort); // nobody handles this one
+  fetch(closedPort); // this rejection is unhandled
   await attempt('stack of fetch', async function caller() {
     try {
       await fetch(closedPort);
@@ -75,7 +75,7 @@ async function battery(closedPort) {
     });
   await attempt('xhr', () => xhr('GET', '/api/good'));
   await attempt('xhr 500', () => xhr('POST', '/api/broken'));
-  await attempt('xhr nobody', () => xhr('GET', closedPort));
+  await attempt('xhr closed port', () => xhr('GET', closedPort));
   await attempt('xhr late', () => xhr('GET', '/api/slow', (x) => (x.timeout = 10)));
   await attempt('xhr aborted', () => xhr('GET', '/api/slow', (x) => setTimeout(() => x.abort(), 10)));
   await attempt('xhr waits', () => {
@@ -84,7 +84,7 @@ async function battery(closedPort) {
     x.send();
     return x.status + x.responseText;
   });
-  await attempt('xhr waits for nobody', () => {
+  await attempt('xhr without waiting', () => {
     const x = new XMLHttpRequest();
     x.open('GET', closedPort, false);
     x.send();

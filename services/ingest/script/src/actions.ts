@@ -8,7 +8,7 @@ import { selector } from './selector.ts';
 import { clip } from './text.ts';
 import { call, wrap } from './wrap.ts';
 
-/** The element that a click is meant for when it hits a part of it, such as the icon of a button. */
+/** Elements that a user clicks. The target of a click on a part of one, such as a button's icon, is the element. */
 const CONTROLS = 'a,button,input,select,textarea,label,summary,option,[role],[onclick],[data-testid]';
 
 export function watchActions(reporter: Reporter): void {
@@ -26,26 +26,26 @@ export function watchActions(reporter: Reporter): void {
 
 function watchNavigation(reporter: Reporter): void {
   let last = location.href;
-  const moved = (replaced: boolean): void => {
+  const navigated = (replaced: boolean): void => {
     if (location.href === last) return;
     last = location.href;
     if (!replaced) reporter.report('action', () => ({ type: 'navigate', target: clip(route(location), MAX_NAME) }));
   };
   const { navigation } = window as { navigation?: EventTarget };
   if (navigation) {
-    listen(navigation, 'currententrychange', (e) => moved((e as { navigationType?: string }).navigationType === 'replace'));
+    listen(navigation, 'currententrychange', (e) => navigated((e as { navigationType?: string }).navigationType === 'replace'));
     return;
   }
-  listen(window, 'popstate', () => moved(false));
-  listen(window, 'hashchange', () => moved(false));
+  listen(window, 'popstate', () => navigated(false));
+  listen(window, 'hashchange', () => navigated(false));
   wrap(History.prototype, 'pushState', (original) => (_, self, args) => {
     const answer = call(original, self, args);
-    run(() => moved(false));
+    run(() => navigated(false));
     return answer;
   });
 }
 
-/** The path, plus the path behind # where an app keeps it there. No queries: the event's URL has them. */
+/** The path, and the path after # for an app that keeps its routes there. The query is in the event's URL. */
 function route({ pathname, hash }: Location): string {
   return pathname + (/^#!?\//.test(hash) ? hash.split('?', 1)[0] : '');
 }

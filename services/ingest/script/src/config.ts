@@ -1,4 +1,4 @@
-// The settings of the script tag, and what is known about the page.
+// The settings in the script tag, and the id of the session.
 
 import { MAX_NAME } from './event.ts';
 import { read } from './guard.ts';
@@ -7,10 +7,10 @@ import { clip } from './text.ts';
 export interface Config {
   /** URL that events are sent to. */
   endpoint: string;
-  /** URL of this script, as it stands in stacks. */
+  /** URL of this script, as it is in stacks. */
   script: string;
   app?: string | undefined;
-  /** Version, deploy or commit of the page: a CI result may have the same one. */
+  /** Version, deploy or commit of the page, as in CI results. */
   release?: string | undefined;
   token?: string | undefined;
   session: string;
@@ -19,7 +19,7 @@ export interface Config {
 const EVENTS = '/v1/events';
 const SESSION = 'tocsin.session';
 
-/** Reads the script tag. If it cannot be found, there is no endpoint to send to. */
+/** Reads the settings from the script tag. Returns undefined if there is none, because the endpoint is unknown. */
 export function configure(): Config | undefined {
   const tag = scriptTag();
   if (!tag) return undefined;
@@ -35,7 +35,7 @@ export function configure(): Config | undefined {
   };
 }
 
-/** The tag of this script: the browser does not name it for a module or an injected script. */
+/** The tag of this script. document.currentScript is not set for a module or an injected script. */
 function scriptTag(): HTMLScriptElement | undefined {
   const current = document.currentScript;
   if (current instanceof HTMLScriptElement && current.src) return current;
@@ -47,7 +47,7 @@ function scriptTag(): HTMLScriptElement | undefined {
   return undefined;
 }
 
-/** One id for each tab, or for each page if the page may not store one. */
+/** Returns the id of the tab, or a new one for each page if sessionStorage is not available. */
 function session(): string {
   const stored = read(() => sessionStorage.getItem(SESSION));
   if (stored && /^[0-9a-f]{16}$/.test(stored)) return stored;

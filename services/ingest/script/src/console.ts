@@ -1,4 +1,4 @@
-// Watches console.error and console.warn, which write as before.
+// Reports calls of console.error and console.warn, and passes them on.
 
 import type { Log } from './event.ts';
 import { fingerprintOf } from './fingerprint.ts';
@@ -28,7 +28,7 @@ function line(level: Log['level'], args: readonly unknown[], stacks: Stacks): Lo
     level,
     message: message(args),
     stack,
-    source: stacks.place(stack),
+    source: stacks.position(stack),
     fingerprint: error && fingerprintOf(error.value),
     args: argumentsOf(args),
   };

@@ -18,11 +18,11 @@ export interface Traits {
 /** The widest phone, in either orientation: wider ones are small tablets, as in Android's sw600dp. */
 export const PHONE = 600;
 
-/** The class, or undefined if a browser reports too little. */
+/** The class of a device, or undefined if the browser reports too little. */
 export function classOf({ mobile, coarse, side }: Traits): Device | undefined {
   if (mobile) return 'mobile';
   if (coarse === undefined) return undefined;
-  if (!coarse) return 'desktop'; // also one with a touch screen beside its mouse
+  if (!coarse) return 'desktop'; // also with a mouse and a touch screen
   if (side === undefined || !(side > 0)) return undefined;
   // Chromium reports tablets of every size as not mobile.
   return side < PHONE && mobile === undefined ? 'mobile' : 'tablet';

@@ -1,5 +1,5 @@
-// Reads properties of elements that a page may hide: <form><input name="parentElement"></form>
-// has a parentElement of its own.
+// Reads properties of elements by the browser's own getters, because fields of a form hide the
+// form's: in <form><input name="parentElement"></form>, parentElement is the input.
 
 import type { Reader } from './selector.ts';
 
@@ -14,7 +14,7 @@ function getter(owner: object, name: string): (element: Element) => unknown {
   return (element) => Reflect.apply(get, element, []);
 }
 
-/** How many siblings are counted. */
+/** How many siblings are counted in each direction, at most. */
 const MAX_SIBLINGS = 200;
 
 export const dom: Reader<Element> = {
@@ -24,16 +24,19 @@ export const dom: Reader<Element> = {
     const parent = parentNode(element);
     return parent instanceof Element ? parent : null;
   },
-  place(element) {
+  position(element) {
     const before = count(element, previous);
     return [before + 1, before + 1 + count(element, next)];
   },
 };
 
+/** Counts the siblings of the same tag in one direction. */
 function count(element: Element, step: (element: Element) => unknown): number {
   const tag = localName(element);
   let n = 0;
-  let at = step(element);
-  for (let i = 0; at instanceof Element && i < MAX_SIBLINGS; i++, at = step(at)) if (localName(at) === tag) n++;
+  let sibling = step(element);
+  for (let i = 0; sibling instanceof Element && i < MAX_SIBLINGS; i++, sibling = step(sibling)) {
+    if (localName(sibling) === tag) n++;
+  }
   return n;
 }

@@ -1,4 +1,4 @@
-// Uncaught errors and unhandled rejections.
+// Reports uncaught errors and unhandled rejections.
 
 import { MAX_MESSAGE, MAX_URL, type Log } from './event.ts';
 import { fingerprintOf } from './fingerprint.ts';
@@ -11,11 +11,11 @@ import { errorText, inline } from './value.ts';
 export function watchErrors(reporter: Reporter, stacks: Stacks): void {
   listen(window, 'error', (e) => {
     const event = e as ErrorEvent;
-    if (typeof event.message !== 'string') return; // an image or a script that did not load
+    if (typeof event.message !== 'string') return; // an image or a script failed to load
     reporter.report('log', () => {
       const { error, filename } = event;
       const log = thrown('Uncaught ', error, stacks);
-      if (error === undefined || error === null) log.message = clip(event.message, MAX_MESSAGE); // of a foreign script
+      if (error === undefined || error === null) log.message = clip(event.message, MAX_MESSAGE); // "Script error." of another origin
       if (filename) log.source = clip(`${filename}:${event.lineno}:${event.colno}`, MAX_URL);
       return log;
     });
@@ -25,15 +25,15 @@ export function watchErrors(reporter: Reporter, stacks: Stacks): void {
   });
 }
 
-/** The thrown value, which may be anything. */
-function thrown(before: string, value: unknown, stacks: Stacks): Log {
+/** Returns the log of a thrown value, which may be anything. */
+function thrown(prefix: string, value: unknown, stacks: Stacks): Log {
   const text = errorText(value);
   const stack = text === undefined ? undefined : stacks.clean(read(() => (value as Error).stack));
   return {
     level: 'error',
-    message: clip(before + (text ?? inline(value, MAX_MESSAGE)), MAX_MESSAGE),
+    message: clip(prefix + (text ?? inline(value, MAX_MESSAGE)), MAX_MESSAGE),
     stack,
-    source: stacks.place(stack),
+    source: stacks.position(stack),
     fingerprint: fingerprintOf(value),
   };
 }

@@ -1,11 +1,11 @@
 // The events of POST /v1/events that a page can send, and their bounds. Ingest refuses a
-// whole batch for one invalid event, so only values that are surely valid become events.
+// whole batch because of one invalid event, so events are always valid.
 
 import type { Device } from './device.ts';
 import { read } from './guard.ts';
 import type { Json, JsonObject } from './json.ts';
 
-/** Bounds of texts, in bytes as JSON. Together they keep an event well below MAX_BATCH. */
+/** Bounds of texts, in bytes as JSON. Together they keep an event well below MAX_BATCH_BYTES. */
 export const MAX_MESSAGE = 4 << 10;
 export const MAX_STACK = 16 << 10;
 export const MAX_ARGS = 2 << 10;
@@ -74,7 +74,7 @@ export interface Origin {
   release?: string | undefined;
 }
 
-/** One event as ingest accepts it. */
+/** Returns an event in the form that ingest accepts. */
 export function toEvent<K extends Kind>(kind: K, payload: Payloads[K], origin: Origin, time: number, url: string): JsonObject {
   return {
     kind,
@@ -87,7 +87,7 @@ export function toEvent<K extends Kind>(kind: K, payload: Payloads[K], origin: O
   };
 }
 
-/** A duration as ingest accepts it: not negative, finite, to a tenth of a millisecond. */
+/** Rounds a duration to a tenth of a millisecond. An invalid one becomes 0. */
 export function milliseconds(value: number): number {
   return value > 0 && isFinite(value) ? Math.round(value * 10) / 10 : 0;
 }

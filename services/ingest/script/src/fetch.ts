@@ -1,18 +1,18 @@
-// Watches fetch. The page gets the result of the browser's own fetch, and sees the errors that
-// it would see without this script.
+// Reports requests by fetch. The page gets the result of the browser's own fetch, and sees the
+// same errors as without this script.
 //
-// A script of another origin is muted: an error with one of its frames on top raises no event of
-// unhandled rejections. So the browser makes its errors without frames while this script calls
-// it, and they get those of the page.
+// Browsers mute errors of scripts of another origin: they raise no unhandledrejection event for
+// an error whose top frame is of this script. So the browser creates its errors without frames
+// while this script calls it, and this script adds the page's frames.
 
 import { read, run } from './guard.ts';
-import type { Request as Begun, Requests } from './request.ts';
+import type { PageRequest, Requests } from './request.ts';
 import { call, wrap, type Callable } from './wrap.ts';
 
-/** What fetch returns, even if the page has replaced Promise. */
+/** The class of the promises that fetch returns, also if the page has replaced Promise. */
 const BrowserPromise = (async () => {})().constructor as PromiseConstructor;
 
-/** Error in V8. */
+/** What V8 adds to Error. */
 interface V8 {
   stackTraceLimit?: number;
   captureStackTrace?(holder: object, below: unknown): void;
@@ -25,15 +25,15 @@ export function watchFetch(requests: Requests): void {
       const begun = run(() => begin(requests, args));
       const caller: { stack?: unknown } = {};
       if (native) run(() => (Error as V8).captureStackTrace?.(caller, serve));
-      const answer = native ? unframed(original, self, args) : call(original, self, args);
+      const answer = native ? withoutFrames(original, self, args) : call(original, self, args);
       const promised = read(() => answer instanceof BrowserPromise || answer instanceof Promise);
       return promised ? follow(requests, begun, answer as Promise<unknown>, args, caller) : answer;
     };
   });
 }
 
-/** Calls a function of the browser so that errors made meanwhile have no frames. */
-function unframed(original: Callable, self: unknown, args: unknown[]): unknown {
+/** Calls a function of the browser. The errors that it creates have no frames. */
+function withoutFrames(original: Callable, self: unknown, args: unknown[]): unknown {
   const limit = read(() => (Error as V8).stackTraceLimit);
   const limited = typeof limit === 'number' && setLimit(0);
   try {
@@ -47,19 +47,19 @@ function setLimit(limit: number): boolean {
   return read(() => ((Error as V8).stackTraceLimit = limit)) !== undefined; // undefined where it is frozen
 }
 
-function begin(requests: Requests, [input, init]: unknown[]): Begun | undefined {
+function begin(requests: Requests, [input, init]: unknown[]): PageRequest | undefined {
   const request = input instanceof Request ? input : undefined;
   const method = read(() => (init as RequestInit | undefined)?.method) ?? request?.method;
   return requests.begin(method, request ? request.url : input);
 }
 
 /**
- * Watches the end of a request. The page gets a promise of its own, which this script never
- * touches: only the page decides whether a rejection is handled.
+ * Reports the end of a request. The page gets a promise of its own, to which this script adds no
+ * handlers: whether a rejection is handled depends on the page alone.
  */
 function follow(
   requests: Requests,
-  begun: Begun | undefined,
+  begun: PageRequest | undefined,
   answer: Promise<unknown>,
   args: unknown[],
   caller: { stack?: unknown },
@@ -83,7 +83,7 @@ function addFrames(error: unknown, stack: unknown): void {
   if (frames >= 0 && error.stack.indexOf('\n    at ') < 0) error.stack += stack.slice(frames);
 }
 
-/** Whether the page itself aborted. A timeout is a failure. */
+/** Whether the page itself aborted the request. A timeout counts as a failure. */
 function aborted([input, init]: unknown[]): boolean {
   const signal = read(() => (init as RequestInit | undefined)?.signal ?? (input instanceof Request ? input.signal : undefined));
   return read(() => signal?.aborted === true && (signal.reason as DOMException | undefined)?.name !== 'TimeoutError') === true;

@@ -1,4 +1,4 @@
-// The grouping key that a page gives to an error, for any message and stack:
+// The grouping key that a page can set on an error:
 // throw Object.assign(new Error(text), { fingerprint: ['cart', 'timeout'] }).
 
 import { read } from './guard.ts';
@@ -7,12 +7,12 @@ import { read } from './guard.ts';
 const MAX_PARTS = 16;
 const MAX_LENGTH = 1 << 10;
 
-/** The fingerprint of an error: one text or several. No getter is called. */
+/** Returns the fingerprint of an error: one text or several. It calls no getters. */
 export function fingerprintOf(error: unknown): string[] | undefined {
   return read(() => {
     if (typeof error !== 'object' || error === null) return undefined;
-    const said: unknown = Object.getOwnPropertyDescriptor(error, 'fingerprint')?.value;
-    const given: unknown = typeof said === 'string' ? [said] : said;
+    const value: unknown = Object.getOwnPropertyDescriptor(error, 'fingerprint')?.value;
+    const given: unknown = typeof value === 'string' ? [value] : value;
     if (!Array.isArray(given) || given.length > MAX_PARTS) return undefined;
     const parts: string[] = [];
     let length = 0;

@@ -1,5 +1,4 @@
-// This script must never throw into the page: its own faults are counted and reported, and the
-// page continues.
+// This script must never throw into the page. It counts and reports its own faults.
 
 let faults = 0;
 
@@ -20,7 +19,7 @@ export function run<T>(f: () => T): T | undefined {
   }
 }
 
-/** Reads a value of the page, whose getter or proxy may throw. That is no fault of this script. */
+/** Reads a value of the page, whose getter or proxy may throw, which does not count as a fault. */
 export function read<T>(f: () => T): T | undefined {
   try {
     return f();
@@ -29,7 +28,7 @@ export function read<T>(f: () => T): T | undefined {
   }
 }
 
-/** Adds a listener that never throws into the dispatch, and does not delay it. */
+/** Adds a passive listener that does not throw. */
 export function listen(target: EventTarget, type: string, f: (e: Event) => void, capture = true): void {
   run(() => target.addEventListener(type, (e) => run(() => f(e)), { capture, passive: true }));
 }

@@ -1,5 +1,5 @@
-// JSON written by hand: JSON.stringify would call the page's toJSON methods, which a page may add
-// to every object and array.
+// A JSON encoder. JSON.stringify would call toJSON methods, which a page may add to every object
+// and array.
 
 export type Json = string | number | boolean | null | Json[] | JsonObject;
 
@@ -9,7 +9,7 @@ export interface JsonObject {
 
 const quote: (text: string) => string = JSON.stringify;
 
-/** Writes a value. Members that are undefined are left out. */
+/** Returns a value as JSON. Members that are undefined are left out. */
 export function encode(value: Json): string {
   switch (typeof value) {
     case 'string':

@@ -1,4 +1,4 @@
-/** A token bucket: a rate per second, and a burst after a pause. */
+/** A token bucket: perSecond is the rate, burst the most tokens after a pause. */
 export class Bucket {
   private tokens: number;
   private last = 0;
@@ -10,7 +10,7 @@ export class Bucket {
     this.tokens = burst;
   }
 
-  /** Takes a token, at a time in milliseconds. A clock that was set back gives none. */
+  /** Takes a token and returns true, or false if there is none. now is in milliseconds; if it goes back, no tokens are added. */
   take(now: number): boolean {
     const passed = Math.max(0, now - this.last);
     this.last = now;

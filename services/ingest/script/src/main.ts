@@ -1,5 +1,5 @@
-// tocsin.js sends what happens in the page that loads it to ingest. In every case the page
-// works as it would without this script.
+// tocsin.js sends what happens in the page to ingest: errors, requests, actions, vitals. The page
+// always works as it would without this script.
 
 import { watchActions } from './actions.ts';
 import { configure, type Config } from './config.ts';
@@ -7,7 +7,7 @@ import { watchConsole } from './console.ts';
 import { watchErrors } from './errors.ts';
 import { watchFetch } from './fetch.ts';
 import { listen, run } from './guard.ts';
-import { openLine } from './line.ts';
+import { httpTransport } from './transport.ts';
 import { watchMemory } from './memory.ts';
 import { Reporter } from './report.ts';
 import { Requests } from './request.ts';
@@ -27,17 +27,17 @@ run(() => {
 });
 
 function start(config: Config): void {
-  const warn = console.warn.bind(console); // the console's own, before it is watched
-  const later = setTimeout;
-  const never = clearTimeout;
+  const warn = console.warn.bind(console); // before watchConsole replaces it
+  const set = setTimeout;
+  const clear = clearTimeout;
   const clock = {
     after(ms: number, f: () => void): () => void {
-      const id = later(() => run(f), ms);
-      return () => never(id);
+      const id = set(() => run(f), ms);
+      return () => clear(id);
     },
     random: Math.random,
   };
-  const sender = new Sender(openLine(config, warn), clock, (lost) => reporter.notice(lost));
+  const sender = new Sender(httpTransport(config, warn), clock, (lost) => reporter.notice(lost));
   const reporter: Reporter = new Reporter(config, sender);
   const stacks = new Stacks(config.script);
   const forbidden = (): void => {
@@ -45,7 +45,7 @@ function start(config: Config): void {
     warn(`tocsin.js: the Content-Security-Policy of this page lacks ${config.endpoint} in connect-src: nothing is sent`);
   };
 
-  // Each by itself: if a page or a browser lacks one feature, the others work.
+  // Each is guarded by itself: if a browser lacks one feature, the others work.
   run(() => watchErrors(reporter, stacks));
   run(() => watchConsole(reporter, stacks));
   run(() => {
@@ -58,8 +58,8 @@ function start(config: Config): void {
   run(() => watchMemory(reporter));
   const load = run(() => new PageLoad(reporter));
 
-  // On the window and not captured: after all listeners on the document, and after the library
-  // that measures.
+  // On the window and not captured, so that it runs after all listeners on the document and those
+  // of web-vitals.
   listen(
     window,
     'visibilitychange',

@@ -1,5 +1,5 @@
-// Events that wait to be sent, oldest first, as JSON texts. When it is full, the oldest are
-// dropped: recent events are more useful.
+// The queue of events that wait to be sent, as JSON texts. When it is full, it drops the oldest
+// events.
 
 import { bytes } from './text.ts';
 
@@ -23,7 +23,7 @@ export class Queue {
     return this.size;
   }
 
-  /** Adds an event at the end. Returns how many were dropped for it. */
+  /** Adds an event at the end. Returns how many older ones were dropped. */
   push(json: string): number {
     const entry = { json, bytes: bytes(json) + 1 }; // with the comma
     this.entries.push(entry);

@@ -1,4 +1,4 @@
-// Collects the events of everything that watches the page.
+// Collects the events of all watchers of the page, limits their rate and encodes them.
 
 import type { Config } from './config.ts';
 import { MAX_URL, toEvent, type Kind, type Payloads } from './event.ts';
@@ -22,9 +22,8 @@ export class Reporter {
   ) {}
 
   /**
-   * Reports an event, unless there are too many of its kind: then make, the expensive part, is not
-   * called. Nor is it called when the page's code, run by make, gets here again. make returns
-   * undefined if there is no event.
+   * Reports the event that make returns, if any. make, which is expensive, is not called if there
+   * are too many events of this kind, or if make itself has led here through the page's code.
    */
   report<K extends Kind>(kind: K, make: () => Payloads[K] | undefined, page?: string): void {
     if (this.reporting) return;
@@ -44,7 +43,7 @@ export class Reporter {
     }
   }
 
-  /** The event with the number of missing events. */
+  /** Returns the event with the number of dropped events. */
   notice(lost: number): string {
     const faults = takeFaults();
     const message = `tocsin.js dropped ${lost} events` + (faults ? ` and had ${faults} faults of its own` : '');

@@ -1,13 +1,13 @@
 // A short name for an element that is the same at the next load: its id, its test id, its name,
-// or else its position. Never its text or value.
+// or else its position. It never has the text or the value of the element.
 
-/** What is read of an element. Fields may hide the properties of a form, so the form itself is not read. */
+/** Reads elements: see dom.ts for why their properties are not read directly. */
 export interface Reader<E> {
   tag(element: E): string;
   attribute(element: E, name: string): string | null;
   parent(element: E): E | null;
   /** Position among the siblings of the same tag, from 1, and their number. */
-  place(element: E): [number, number];
+  position(element: E): [number, number];
 }
 
 const MAX_LEVELS = 4;
@@ -18,12 +18,12 @@ export function selector<E>(element: E, reader: Reader<E>): string {
   const own = byName(element, reader);
   if (own) return own;
   const steps = [step(element, reader)];
-  let at = reader.parent(element);
-  for (let i = 1; at && i < MAX_LEVELS; i++, at = reader.parent(at)) {
-    const tag = reader.tag(at);
+  let ancestor = reader.parent(element);
+  for (let i = 1; ancestor && i < MAX_LEVELS; i++, ancestor = reader.parent(ancestor)) {
+    const tag = reader.tag(ancestor);
     if (tag === 'body' || tag === 'html') break;
-    const name = byName(at, reader);
-    steps.unshift(name ?? step(at, reader));
+    const name = byName(ancestor, reader);
+    steps.unshift(name ?? step(ancestor, reader));
     if (name) break;
   }
   return steps.join(' > ');
@@ -53,11 +53,11 @@ function step<E>(element: E, reader: Reader<E>): string {
     const name = stable(classes[i] as string);
     if (name && /^[a-z][\w-]*$/i.test(name) && ++n) text += '.' + name;
   }
-  const [place, of] = reader.place(element);
-  return of > 1 ? `${text}:nth-of-type(${place})` : text;
+  const [position, siblings] = reader.position(element);
+  return siblings > 1 ? `${text}:nth-of-type(${position})` : text;
 }
 
-/** A name that a person chose, not one that a tool generates for each load or build. */
+/** Returns the name, or undefined if it looks like one that a tool generates at each load or build. */
 function stable(name: string | null): string | undefined {
   if (!name || name.length > MAX_NAME || /\d{4}|[:\u00ab\u00bb]/.test(name)) return undefined;
   return /(^|[-_])(?=[a-z]*\d)[a-z0-9]{5,}$/i.test(name) && /\d[a-z]+\d|[a-z]\d[a-z]/i.test(name) ? undefined : name;

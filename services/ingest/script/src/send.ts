@@ -1,12 +1,13 @@
-// When to send what. While the page is open, a batch is sent by fetch, which shows whether it
-// arrived; when the page may end at any moment, by a beacon, which does not, and outlives the page.
+// Sends events in batches. While the page is visible, it uses fetch, which shows whether a batch
+// arrived. Once the page is hidden and may end, it uses a beacon, which does not, but outlives the
+// page.
 
 import { Queue, total, type Entry } from './queue.ts';
 
 /** Bounds of a batch: events and bytes. */
 export const MAX_BATCH = 50;
 export const MAX_BATCH_BYTES = 48 << 10;
-/** Browsers accept 64 KiB of beacons and kept-alive requests at once, for all of a page together. */
+/** Browsers accept 64 KiB of beacons and keepalive requests at once, for each page. */
 const MAX_IN_FLIGHT = 60 << 10;
 
 /** How long the first event of a batch waits for more, in milliseconds. */
@@ -15,18 +16,18 @@ export const DELAY = 1000;
 export const RETRY_FIRST = 1000;
 export const RETRY_MOST = 30_000;
 
-/** The result of a batch: done, or to be retried after some milliseconds (0: the sender decides). */
+/** The result of a batch: done, or the milliseconds until a retry (0: the Sender decides). */
 export type Outcome = 'done' | number;
 
-/** How to send from the page. */
-export interface Line {
+/** The ways to send from the page. */
+export interface Transport {
   post(body: string): Promise<Outcome>;
-  /** Reports false if the browser does not accept it. */
+  /** Returns false if the browser does not accept the beacon. */
   beacon(body: string): boolean;
 }
 
 export interface Clock {
-  /** Calls f after some milliseconds; the result cancels. */
+  /** Calls f after some milliseconds. Returns a function that cancels the call. */
   after(ms: number, f: () => void): () => void;
   random(): number;
 }
@@ -34,16 +35,16 @@ export interface Clock {
 export class Sender {
   private readonly queue = new Queue();
   private cancel: (() => void) | undefined;
-  private soon = false; // a flush is due as soon as the page's own code has returned
+  private soon = false; // whether the next flush is to run without delay
   private posts = 0;
   private postBytes = 0;
   private failures = 0;
   private stopped = false;
   private lost = 0;
 
-  /** notice makes the event with the number of dropped events. */
+  /** notice returns the event with the number of dropped events. */
   constructor(
-    private readonly line: Line,
+    private readonly transport: Transport,
     private readonly clock: Clock,
     private readonly notice: (lost: number) => string,
   ) {}
@@ -56,22 +57,22 @@ export class Sender {
   /** Counts events that were dropped. The next batch reports them. */
   lose(n: number): void {
     this.lost += n;
-    this.plan();
+    this.schedule();
   }
 
-  /** Nothing can be sent from this page. */
+  /** Stops for good: nothing can be sent from this page. */
   stop(): void {
     this.stopped = true;
-    this.wait();
+    this.unschedule();
     this.queue.clear();
   }
 
-  /** The page is hidden; with last, it is about to end. */
+  /** Sends everything, because the page is hidden; last means that it is about to end. */
   leave(last: boolean): void {
     if (this.stopped) return;
-    this.wait();
+    this.unschedule();
     if (this.failures > 0 && !last) {
-      this.flush(); // a beacon would not show that it was lost again
+      this.flush(); // a beacon would not show whether ingest is reachable again
       return;
     }
     let room = MAX_IN_FLIGHT - this.postBytes;
@@ -79,13 +80,13 @@ export class Sender {
       const batch = this.batch(room);
       if (batch.length === 0) break;
       room -= total(batch);
-      if (!this.line.beacon(body(batch))) this.post(batch);
+      if (!this.transport.beacon(body(batch))) this.post(batch);
     }
-    this.plan();
+    this.schedule();
   }
 
   private flush(): void {
-    this.wait();
+    this.unschedule();
     if (this.stopped || this.posts > 0) return;
     const batch = this.batch(MAX_BATCH_BYTES);
     if (batch.length > 0) this.post(batch);
@@ -103,7 +104,7 @@ export class Sender {
     const size = total(batch);
     this.posts++;
     this.postBytes += size;
-    this.line.post(body(batch)).then(
+    this.transport.post(body(batch)).then(
       (outcome) => this.done(batch, size, outcome),
       () => this.done(batch, size, 0),
     );
@@ -116,26 +117,26 @@ export class Sender {
     if (typeof outcome === 'number') {
       this.lost += this.queue.putBack(batch);
       const most = Math.min(RETRY_MOST, RETRY_FIRST * 2 ** this.failures++);
-      this.wait();
+      this.unschedule();
       this.cancel = this.clock.after(Math.max(outcome, most * (0.5 + this.clock.random() / 2)), () => this.flush());
       return;
     }
     this.failures = 0;
-    this.plan();
+    this.schedule();
   }
 
-  /** Schedules the next flush, after a failure at the end of the pause. */
-  private plan(): void {
+  /** Schedules the next flush, unless a request is in flight or a retry is scheduled. */
+  private schedule(): void {
     if (this.stopped || this.posts > 0 || this.failures > 0 || this.queue.length + this.lost === 0) return;
     const full = this.queue.length >= MAX_BATCH || this.queue.bytes >= MAX_BATCH_BYTES;
     if (this.cancel && (this.soon || !full)) return;
-    this.wait();
+    this.unschedule();
     this.soon = full;
     this.cancel = this.clock.after(full ? 0 : DELAY, () => this.flush());
   }
 
   /** Cancels the next flush. */
-  private wait(): void {
+  private unschedule(): void {
     this.cancel?.();
     this.cancel = undefined;
     this.soon = false;

@@ -1,19 +1,19 @@
-// Stacks without the frames of this script, and the position at which they begin.
+// Removes the frames of this script from stacks, and finds the position of the innermost frame.
 
 import { MAX_STACK } from './event.ts';
 import { clip } from './text.ts';
 
 const MAX_FRAMES = 50;
-const MAX_PLACE = 1 << 10; // units of a frame that are looked at
+const MAX_POSITION = 1 << 10; // UTF-16 units at the end of a frame that are searched
 
 /** file:line:col at the end of a frame, as Chromium, Firefox and Safari write it. */
-const PLACE = /((?:[a-z][a-z-]*:\/\/|\/)[^\s()]*:\d+:\d+)\)?$/;
+const POSITION = /((?:[a-z][a-z-]*:\/\/|\/)[^\s()]*:\d+:\d+)\)?$/;
 
 export class Stacks {
-  /** own is the URL of this script, empty if it is unknown. */
+  /** own is the URL of this script, or '' if it is unknown. */
   constructor(private readonly own: string) {}
 
-  /** The stack to send: without the frames of this script, bounded. */
+  /** Returns the stack without the frames of this script, cut to its bounds. */
   clean(stack: unknown): string | undefined {
     if (typeof stack !== 'string' || stack === '') return undefined;
     const lines = stack.slice(0, 2 * MAX_STACK).split('\n', MAX_FRAMES);
@@ -21,17 +21,17 @@ export class Stacks {
     return clip(theirs.join('\n'), MAX_STACK);
   }
 
-  /** The stack of the caller of this script. */
+  /** Returns the stack of the page's code that has called this script. */
   here(): string | undefined {
     const stack = this.clean(new Error().stack);
     return stack?.replace(/^Error\n/, '') || undefined;
   }
 
-  /** file:line:col of the innermost frame. */
-  place(stack: string | undefined): string | undefined {
+  /** Returns file:line:col of the innermost frame. */
+  position(stack: string | undefined): string | undefined {
     const lines = stack ? stack.split('\n') : [];
     for (let i = 0; i < lines.length; i++) {
-      const found = PLACE.exec((lines[i] as string).slice(-MAX_PLACE));
+      const found = POSITION.exec((lines[i] as string).slice(-MAX_POSITION));
       if (found) return found[1];
     }
     return undefined;

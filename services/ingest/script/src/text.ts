@@ -1,7 +1,7 @@
 // Bounds texts by the bytes that they take in a request: JSON in UTF-8. It does not access the
 // page.
 
-/** How many bytes one UTF-16 unit takes as JSON, at most: half of a pair is escaped when it stands alone. */
+/** Returns how many bytes a UTF-16 unit takes as JSON, at most: a lone surrogate is escaped. */
 function cost(unit: number): number {
   if (unit < 0x20) return 6;
   if (unit === 0x22 || unit === 0x5c) return 2;
@@ -10,11 +10,11 @@ function cost(unit: number): number {
   return unit >= 0xd800 && unit <= 0xdfff ? 6 : 3;
 }
 
-/** Cuts a text to at most max bytes as JSON, and marks that with an ellipsis. */
+/** Cuts a text to at most max bytes as JSON, with an ellipsis at the end. */
 export function clip(text: string, max: number): string {
   if (text.length * 6 <= max) return text;
   let used = 0;
-  let fits = 0; // units after which there is still room for the ellipsis
+  let fits = 0; // how many units fit together with the ellipsis
   for (let i = 0; i < text.length; i++) {
     used += cost(text.charCodeAt(i));
     if (used > max) {
@@ -30,7 +30,7 @@ function isHigh(unit: number): boolean {
   return unit >= 0xd800 && unit <= 0xdbff;
 }
 
-/** How many bytes a text takes as UTF-8, at most. */
+/** Returns how many bytes a text takes as UTF-8, at most. */
 export function bytes(text: string): number {
   let n = text.length;
   for (let i = 0; i < text.length; i++) {

@@ -1,5 +1,5 @@
-// Makes plain JSON of any value that a page logs or throws: cyclic objects, getters that throw,
-// proxies, a million entries. No getter is called.
+// Converts any value that a page logs or throws to plain JSON, also cyclic objects, proxies and
+// arrays of a million entries. It calls no getters.
 
 import { read } from './guard.ts';
 import { encode, type Json, type JsonObject } from './json.ts';
@@ -14,12 +14,12 @@ export interface Room {
   left: number;
 }
 
-/** A value as JSON, in at most about the room that is left. */
+/** Returns a value as JSON that takes about room.left bytes at most, and reduces room.left. */
 export function plain(value: unknown, room: Room): Json {
   return convert(value, room, []);
 }
 
-/** A value as one line of text. */
+/** Returns a value as text of at most max bytes. */
 export function inline(value: unknown, max: number): string {
   if (typeof value === 'string') return clip(value, max);
   const json = plain(value, { left: max });
@@ -28,7 +28,7 @@ export function inline(value: unknown, max: number): string {
 
 function convert(value: unknown, room: Room, above: object[]): Json {
   if (room.left <= 0) return '\u2026';
-  room.left -= 8; // a number, or the marks around a text
+  room.left -= 8; // about what a number takes, or the punctuation around a text
   switch (typeof value) {
     case 'string':
       return text(value, room);
@@ -91,7 +91,7 @@ function member(value: object, name: string, room: Room, path: object[]): Json {
   return 'value' in property ? convert(property.value, room, path) : '[getter]';
 }
 
-/** Objects whose text is better than their members, which may also be very many. */
+/** Returns a text for an object whose members are of little use or may be very many, else undefined. */
 function specialText(value: object): string | undefined {
   const error = errorText(value);
   if (error !== undefined) return error;
@@ -107,7 +107,7 @@ function specialText(value: object): string | undefined {
   return typeof window !== 'undefined' && value === window ? '[window]' : undefined;
 }
 
-/** "TypeError: x is undefined" for an error, undefined for any other value. */
+/** Returns a text such as "TypeError: x is undefined" for an error, undefined for any other value. */
 export function errorText(value: unknown): string | undefined {
   if (!read(() => value instanceof Error || Object.prototype.toString.call(value) === '[object Error]')) return undefined;
   const error = value as { name?: unknown; message?: unknown };

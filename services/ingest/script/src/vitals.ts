@@ -1,8 +1,8 @@
-// Web vitals: one event for each page load, when the page is hidden for the first time, because
-// the detector counts each event as a load. Later changes are not sent.
+// Reports web vitals: one event for each page load, once the page is hidden for the first time.
+// The detector counts each event as a load, so later changes are not sent.
 //
-// A page that returns from the back/forward cache is a new load, with shifts and interactions
-// alone: nothing was loaded, and timings near zero would distort the baselines of real loads.
+// A return from the back/forward cache is a new load, with CLS and INP alone: nothing was loaded,
+// and timings near zero would distort the baselines of real loads.
 
 import { onCLS, onFCP, onINP, onLCP, onTTFB, type MetricType } from 'web-vitals';
 
@@ -15,11 +15,11 @@ export class PageLoad {
   private vitals: Vitals = {};
   private sent = false;
   private restored = false;
-  // In a single-page app, the load is that of its first page.
+  // The URL at the load: a single-page app changes it later.
   private url = location.href;
 
   constructor(private readonly reporter: Reporter) {
-    // Before the library, which starts its own new load at the same moment.
+    // This listener must be before those of web-vitals, which begin a new load on the same event.
     listen(window, 'pageshow', (e) => {
       if (!(e as PageTransitionEvent).persisted) return;
       this.vitals = {};

@@ -1,10 +1,10 @@
-// Puts a function of this script in front of one of the browser.
+// Wraps functions of the browser, so that this script sees their calls.
 
 import { run } from './guard.ts';
 
 export type Callable = (...args: never[]) => unknown;
 
-/** The function that gets the calls of a wrapped function. */
+/** A function that gets the calls of a wrapped function. */
 export type Apply = (original: Callable, self: unknown, args: unknown[]) => unknown;
 
 /** Calls a function with its original receiver and arguments. */
@@ -13,9 +13,9 @@ export const call: (f: Callable, self: unknown, args: readonly unknown[]) => unk
 const BrowserProxy = Proxy;
 
 /**
- * Replaces a method by a proxy of itself, so that it looks as before: name, length and every
- * property that a page or a library has set on it. The function that make returns gets each call,
- * and must pass it on to the original. If the page has frozen the owner, nothing is replaced.
+ * Replaces a method by a proxy of itself, which keeps its name, its length and every property that
+ * a page or a library has set on it. The function that make returns gets each call, and must pass
+ * it on to the original. If the page has frozen the owner, nothing is replaced.
  */
 export function wrap(owner: object, name: string, make: (original: Callable) => Apply): void {
   run(() => {

@@ -1,13 +1,14 @@
-// Watches XMLHttpRequest, by its events. Of synchronous requests, only answered ones are seen.
+// Reports requests by XMLHttpRequest. A synchronous request that fails is not reported, because it
+// has no events.
 
 import { run } from './guard.ts';
-import type { Request, Requests } from './request.ts';
+import type { PageRequest, Requests } from './request.ts';
 import { call, wrap } from './wrap.ts';
 
 const EVENTS = ['loadstart', 'load', 'error', 'timeout', 'abort'];
 
 export function watchXHR(requests: Requests): void {
-  const watched = new WeakMap<XMLHttpRequest, { method: unknown; url: unknown; begun?: Request | undefined }>();
+  const watched = new WeakMap<XMLHttpRequest, { method: unknown; url: unknown; begun?: PageRequest | undefined }>();
 
   wrap(XMLHttpRequest.prototype, 'open', (original) => (_, self, args) => {
     const answer = call(original, self, args);
@@ -16,7 +17,7 @@ export function watchXHR(requests: Requests): void {
       const [method, url] = args;
       const known = watched.get(xhr);
       watched.set(xhr, { method, url, begun: requests.begin(method, url) });
-      if (known) return; // it is used again, and listened to already
+      if (known) return; // it was opened before and has the listeners
       for (let i = 0; i < EVENTS.length; i++) xhr.addEventListener(EVENTS[i] as string, ({ type }) => run(() => event(xhr, type)));
     });
     return answer;

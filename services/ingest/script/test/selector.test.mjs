@@ -7,9 +7,9 @@ const reader = {
   tag: (e) => e.tag,
   attribute: (e, name) => e.attributes?.[name] ?? null,
   parent: (e) => e.parent ?? null,
-  place: (e) => e.place ?? [1, 1],
+  position: (e) => e.position ?? [1, 1],
 };
-const element = (tag, attributes, parent, place) => ({ tag, attributes, parent, place });
+const element = (tag, attributes, parent, position) => ({ tag, attributes, parent, position });
 const body = element('body');
 
 for (const [name, target, want] of [

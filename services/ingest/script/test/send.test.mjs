@@ -15,11 +15,11 @@ function page() {
     },
     random: () => 1,
   };
-  const line = {
+  const transport = {
     post: (body) => new Promise((resolve, reject) => p.posts.push({ at: p.now, events: JSON.parse(body), body, resolve, reject })),
     beacon: (body) => p.takesBeacons && p.beacons.push({ events: JSON.parse(body), body }) > 0,
   };
-  p.sender = new Sender(line, clock, (lost) => JSON.stringify({ lost }));
+  p.sender = new Sender(transport, clock, (lost) => JSON.stringify({ lost }));
   p.pass = async (ms) => {
     for (const end = p.now + ms; ; ) {
       timers.sort((a, b) => a.at - b.at);

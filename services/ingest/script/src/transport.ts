@@ -2,18 +2,17 @@
 
 import type { Config } from './config.ts';
 import { read } from './guard.ts';
-import type { Line, Outcome } from './send.ts';
+import type { Transport, Outcome } from './send.ts';
 
-/** Statuses that are worth a retry. Other refusals would repeat. */
+/** Statuses that are worth a retry. */
 const RETRY: readonly number[] = [408, 425, 429, 500, 502, 503, 504];
 const LOOPBACK = /^https?:\/\/(localhost|[^/]*\.localhost|127(\.\d+){3}|\[::1\])(:\d+)?$/;
 
 /**
- * The connection to ingest. A page of this machine, or one with a token, may read its answers;
- * others learn only whether there was one. warn informs the page's author, once, that ingest
- * refuses.
+ * Returns the transport to ingest. A page of this machine, or one with a token, may read the
+ * answers; others learn only whether there was one. warn is called once if ingest refuses events.
  */
-export function openLine(config: Config, warn: (text: string) => void): Line {
+export function httpTransport(config: Config, warn: (text: string) => void): Transport {
   const send = fetch;
   const nav = navigator;
   const readable = config.token !== undefined || LOOPBACK.test(self.origin);
@@ -22,8 +21,8 @@ export function openLine(config: Config, warn: (text: string) => void): Line {
   let warned = false;
 
   async function outcome(answer: Response): Promise<Outcome> {
-    // Until all of it has been read, a request counts towards the browser's bound of kept-alive
-    // requests, and there would be no room for the next.
+    // The browser bounds the bytes of keepalive requests, and counts a request until its answer
+    // has been read.
     const text = await answer.text();
     if (answer.ok || answer.type === 'opaque') return 'done';
     if (RETRY.indexOf(answer.status) >= 0) return 1000 * (Number(answer.headers.get('Retry-After')) || 0);
