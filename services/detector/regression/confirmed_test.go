@@ -3,13 +3,12 @@ package regression_test
 import (
 	"errors"
 	"fmt"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
@@ -29,9 +28,9 @@ type visits struct {
 	again []bool
 }
 
-// play plays loads of /cart: 12*100 are 12 loads of 100; the alerts of those in
-// brackets are suppressed. The numbers of loads count from the bar. The state is
-// written down and read back between any two.
+// play plays loads of /cart: 12*100 are 12 loads of 100; the alerts of those in brackets
+// are suppressed. Loads are numbered from the bar on. After each load the state is written
+// and read back.
 func (v *visits) play(loads string, vitals func(float64) *telemetry.Vitals) {
 	v.t.Helper()
 	for word := range strings.FieldsSeq(loads) {
@@ -39,7 +38,7 @@ func (v *visits) play(loads string, vitals func(float64) *telemetry.Vitals) {
 			v.n, v.all, v.again = 0, nil, nil
 			continue
 		}
-		text, held := strings.Trim(word, "()"), strings.HasPrefix(word, "(")
+		text, suppressed := strings.Trim(word, "()"), strings.HasPrefix(word, "(")
 		many := 1
 		if before, after, ok := strings.Cut(text, "*"); ok {
 			var err error
@@ -56,7 +55,7 @@ func (v *visits) play(loads string, vitals func(float64) *telemetry.Vitals) {
 			v.n++
 			v.now = v.now.Add(20 * time.Second)
 			for _, f := range v.rule.Load("web", cart, vitals(value), v.now) {
-				if held {
+				if suppressed {
 					continue
 				}
 				id := strconv.Itoa(v.n)
@@ -70,7 +69,8 @@ func (v *visits) play(loads string, vitals func(float64) *telemetry.Vitals) {
 	}
 }
 
-func (v *visits) said() string {
+// report formats the published alerts, one a line.
+func (v *visits) report() string {
 	var lines []string
 	for i, a := range v.all {
 		line := fmt.Sprintf("%s %s %s: %s", a.ID, a.Severity, a.Context["confidence"], a.Title)
@@ -89,13 +89,14 @@ func confirmedAgain(t fataler, c *regression.Confirmed) *regression.Confirmed {
 	again := regression.NewConfirmed()
 	snapshottest.Copy(t, c, again)
 	if again.Size() != c.Size() || again.Len() != c.Len() {
-		t.Fatal("size", again.Size(), "was", c.Size())
+		t.Fatal("restored: size", again.Size(), "and", again.Len(), "pages; want", c.Size(), "and", c.Len())
 	}
 	return again
 }
 
-// Each row is a page and what is reported of it: number of the load, severity,
-// confidence, title, and in angles what it resolves.
+// TestConfirmed plays loads of a page. want has for each alert the number of the load,
+// severity, confidence and title, in angle brackets the alerts that it resolves, and "again"
+// if it repeats a suppressed alert.
 func TestConfirmed(t *testing.T) {
 	for _, tt := range []struct{ name, loads, want string }{
 		{"nothing", "25*1000 | 25*1000", ""},
@@ -175,15 +176,15 @@ func TestConfirmed(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			v := visits{t: t, rule: regression.NewConfirmed(), now: noon}
 			v.play(tt.loads, lcp)
-			if got := v.said(); got != tt.want {
+			if got := v.report(); got != tt.want {
 				t.Errorf("%s\ngot\n%s\nwant\n%s", tt.loads, got, tt.want)
 			}
 		})
 	}
 }
 
-// TestConfirmedTells: everything that is reported, of each kind.
-func TestConfirmedTells(t *testing.T) {
+// TestConfirmedAlerts checks all fields of an alert of each kind.
+func TestConfirmedAlerts(t *testing.T) {
 	on := func(device telemetry.Device) func(float64) *telemetry.Vitals {
 		return func(v float64) *telemetry.Vitals { return &telemetry.Vitals{LCP: &v, Device: device} }
 	}
@@ -252,23 +253,23 @@ func TestConfirmedTells(t *testing.T) {
 			v := visits{t: t, rule: regression.NewConfirmed(), now: noon}
 			v.play(tt.loads, tt.vitals)
 			if len(v.all) == 0 {
-				t.Fatal("nothing was reported")
+				t.Fatalf("no alerts, want %q", tt.title)
 			}
-			a := v.all[len(v.all)-1]
-			if a.Title != tt.title || a.Detail != tt.detail || a.DedupKey != tt.key {
-				t.Errorf("%s\n%s\n%s", a.Title, a.Detail, a.DedupKey)
+			got := v.all[len(v.all)-1]
+			want := alert.Alert{
+				Title: tt.title, Detail: tt.detail, DedupKey: tt.key, Context: tt.context,
+				Category: alert.Regression, Source: alert.SourcePerformance, URL: cart,
+				ID: got.ID, Severity: got.Severity, Resolves: got.Resolves, AlsoResolves: got.AlsoResolves, // TestConfirmed checks them
 			}
-			if !reflect.DeepEqual(a.Context, tt.context) {
-				t.Errorf("%v\nwant %v", a.Context, tt.context)
-			}
-			if a.Category != alert.Regression || a.Source != alert.SourcePerformance || a.URL != cart {
-				t.Errorf("%+v", a)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("last alert (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestDevicesAreApart: telephones are compared with telephones.
+// TestDevicesAreApart checks that loads are compared with those of the same class of
+// devices only.
 func TestDevicesAreApart(t *testing.T) {
 	c := regression.NewConfirmed()
 	reported := 0
@@ -282,24 +283,24 @@ func TestDevicesAreApart(t *testing.T) {
 	}
 	load("/a", 2000, "")
 	if reported > 0 {
-		t.Errorf("%d alerts", reported)
+		t.Errorf("%d findings, want none", reported)
 	}
 	want := []regression.Baseline{
 		{Page: "/a", Metric: "lcp_ms", Median: 2000, Loads: 1},
 		{Page: "/a", Metric: "lcp_ms", Device: telemetry.DeviceMobile, Median: 3000, Loads: 12},
 		{Page: "/a", Metric: "lcp_ms", Device: telemetry.DeviceDesktop, Median: 1000, Loads: 12},
 	}
-	if got := c.BaselinesOf("/a"); !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
+	if diff := cmp.Diff(want, c.BaselinesOf("/a")); diff != "" {
+		t.Errorf("baselines of /a (-want +got):\n%s", diff)
 	}
 	if got := c.BaselinesOf("/nowhere"); got != nil {
-		t.Errorf("%+v", got)
+		t.Errorf("baselines of an unknown page = %+v, want nil", got)
 	}
-	if got := c.Names(); !slices.Equal(got, []string{"/a", "/b"}) {
-		t.Errorf("%v", got)
+	if diff := cmp.Diff([]string{"/a", "/b"}, c.Names()); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	if got := c.Baselines(); len(got) != 4 || got[3] != want[0] || c.Len() != 4 {
-		t.Errorf("%d pages, %+v", c.Len(), got)
+		t.Errorf("%d pages with baselines %+v, want 4 pages and 4 baselines, the last %+v", c.Len(), got, want[0])
 	}
 }
 
@@ -309,21 +310,26 @@ func TestConfirmedIsBounded(t *testing.T) {
 		c.Load("web", fmt.Sprintf("/page-%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676), lcp(100), noon)
 	}
 	if c.Len() != regression.MaxPages || c.Evicted() != 2 {
-		t.Errorf("%d pages, %d evicted", c.Len(), c.Evicted())
+		t.Errorf("%d pages, %d evicted, want %d and 2", c.Len(), c.Evicted(), regression.MaxPages)
 	}
-	if c.BaselinesOf("/page-baa") != nil || c.BaselinesOf("/page-caa") == nil {
-		t.Error("the page loaded least recently was kept")
+	wantOldest := func(evicted, kept string) {
+		t.Helper()
+		if got := c.BaselinesOf(evicted); got != nil {
+			t.Errorf("baselines of %s = %+v, want it evicted", evicted, got)
+		}
+		if c.BaselinesOf(kept) == nil {
+			t.Errorf("%s has no baselines, want it kept", kept)
+		}
 	}
+	wantOldest("/page-baa", "/page-caa")
 	c = confirmedAgain(t, c)
 	c.Load("web", "/new", lcp(100), noon)
-	if c.BaselinesOf("/page-caa") != nil || c.BaselinesOf("/page-daa") == nil {
-		t.Error("the order of use is lost")
-	}
+	wantOldest("/page-caa", "/page-daa")
 }
 
-// TestConfirmedIsConsistent: on any loads, suppressed or not, with restarts in
-// between or not, the same is reported; every end ends what is open, and what was reported
-// is not reported again unless it is surer or worse.
+// TestConfirmedIsConsistent checks, on any loads whose alerts are suppressed or not, that a
+// restart makes no difference, that every end resolves the open alert, and that nothing is
+// reported again unless its confidence or its level is higher.
 func TestConfirmedIsConsistent(t *testing.T) {
 	rank := map[any]int{"single": 1, "probable": 2, "confirmed": 3}
 	rapid.Check(t, func(t *rapid.T) {
@@ -337,34 +343,34 @@ func TestConfirmedIsConsistent(t *testing.T) {
 			v := usual * rapid.SampledFrom([]float64{0.9, 1, 1, 1.1, 3}).Draw(t, "factor")
 			c := v / 10000
 			vitals := &telemetry.Vitals{LCP: &v, CLS: &c, Device: rapid.SampledFrom([]telemetry.Device{"", "", "mobile"}).Draw(t, "device")}
-			held := rapid.IntRange(0, 4).Draw(t, "held") == 0
+			suppressed := rapid.IntRange(0, 4).Draw(t, "suppressed") == 0
 			if rapid.Bool().Draw(t, "restart") {
 				other = confirmedAgain(t, other)
 			}
 			found, again := one.Load("web", cart, vitals, noon), other.Load("web", cart, vitals, noon)
 			if len(found) != len(again) {
-				t.Fatalf("%d and %d findings", len(found), len(again))
+				t.Fatalf("%d findings after a restart, want %d", len(again), len(found))
 			}
 			for n, f := range found {
 				a, id := f.Alert, fmt.Sprint(i, "-", n)
-				if !reflect.DeepEqual(a, again[n].Alert) || f.Again != again[n].Again {
-					t.Fatalf("%+v\n%+v", a, again[n].Alert)
+				if diff := cmp.Diff(a, again[n].Alert); diff != "" || f.Again != again[n].Again {
+					t.Fatalf("again %v after a restart, want %v; alert (-want +got):\n%s", again[n].Again, f.Again, diff)
 				}
 				key, confidence := a.DedupKey, rank[a.Context["confidence"]]
 				_, ended := a.Context["outcome"]
 				worse := confidence == 3 && a.Context["value"].(float64) > values[key]
 				switch {
 				case confidence == 0:
-					t.Fatalf("%+v", a)
+					t.Fatalf("alert = %+v, want a confidence", a)
 				case ended && (a.Resolves == "" || a.Resolves != open[key] || a.Severity != alert.Info):
-					t.Fatalf("%+v, and %q is open", a, open[key])
+					t.Fatalf("end = %+v, want severity info and that it resolves %q", a, open[key])
 				case !ended && (a.Resolves != "" || confidence <= sure[key] && !worse):
-					t.Fatalf("%+v, reported with %d", a, sure[key])
+					t.Fatalf("alert = %+v, want that it resolves nothing and has a higher confidence than %d or a higher value", a, sure[key])
 				}
 				if ended {
 					delete(sure, key)
 				}
-				if held {
+				if suppressed {
 					continue
 				}
 				f.MarkPublished(id)
@@ -379,7 +385,7 @@ func TestConfirmedIsConsistent(t *testing.T) {
 	})
 }
 
-// FuzzRestoreConfirmed: whatever is read, loads continue.
+// FuzzRestoreConfirmed checks that loads continue from any state that is accepted.
 func FuzzRestoreConfirmed(f *testing.F) {
 	for _, loads := range []string{"", "25*1000", "25*1000 1*3000", "25*1000 1*3000 1*1000 (1*1000)", "25*1000 4*3000", "25*1000 9*3000 (2*3000)"} {
 		c := regression.NewConfirmed()
@@ -420,7 +426,7 @@ func FuzzRestoreConfirmed(f *testing.F) {
 	})
 }
 
-// usualLoads are loads of a page of which none is worth telling.
+// usualLoads returns loads of a page, none of which raises an alert.
 func usualLoads() []*telemetry.Vitals {
 	all := make([]*telemetry.Vitals, 197)
 	for i := range all {
@@ -434,13 +440,13 @@ func TestNothingFoundAllocatesNothing(t *testing.T) {
 	c, loads, i := regression.NewConfirmed(), usualLoads(), 0
 	load := func() {
 		if found := c.Load("web", cart, loads[i%len(loads)], noon); len(found) > 0 {
-			t.Fatal(found[0].Alert)
+			t.Fatalf("findings of a usual load = %+v, want none", found)
 		}
 		i++
 	}
 	load() // makes the page
 	if n := testing.AllocsPerRun(1000, load); n > 0 {
-		t.Errorf("%v allocations a load", n)
+		t.Errorf("%v allocations a load, want none", n)
 	}
 }
 

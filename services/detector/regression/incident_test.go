@@ -10,9 +10,9 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
 )
 
-// Each row is loads of one page under the contract's rule, 20*1000 being 20 loads of
-// 1000 ms, and the ends among what is raised, by the number of the load behind the bar.
-// The state is written down and read back between any two loads.
+// TestIncidents plays loads of one page under the specification's rule: 20*1000 is 20 loads
+// of 1000 ms. want has the alerts that end an incident, by the number of the load after the
+// bar. After each load the state is written and read back.
 func TestIncidents(t *testing.T) {
 	const second = time.Second
 	for _, tt := range []struct {

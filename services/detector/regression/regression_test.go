@@ -1,7 +1,6 @@
 package regression_test
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/regression"
@@ -20,13 +20,13 @@ import (
 
 const cart = "http://localhost:3000/cart"
 
-// noon is when loads come of which the time does not matter.
+// noon is the time of loads whose time makes no difference.
 var noon = time.Date(2026, 1, 28, 12, 0, 0, 0, time.UTC)
 
 func lcp(v float64) *telemetry.Vitals { return &telemetry.Vitals{LCP: &v} }
 func cls(v float64) *telemetry.Vitals { return &telemetry.Vitals{CLS: &v} }
 
-// load is what the alerts of a load say when none of them leaves.
+// load returns the alerts of a load, none of which is published.
 func load(pages *regression.Pages, app, url string, vitals *telemetry.Vitals) (alerts []alert.Alert) {
 	for _, f := range pages.Load(app, url, vitals, noon) {
 		alerts = append(alerts, f.Alert)
@@ -36,7 +36,7 @@ func load(pages *regression.Pages, app, url string, vitals *telemetry.Vitals) (a
 
 func times(n int, v float64) []float64 { return slices.Repeat([]float64{v}, n) }
 
-// Each row is a page's history and the load that follows.
+// TestLoad checks the severity of one load after a page's history.
 func TestLoad(t *testing.T) {
 	const none = alert.Severity("")
 	tests := []struct {
@@ -114,22 +114,22 @@ func TestAlert(t *testing.T) {
 			}
 			alerts := load(pages, "web", tt.url, tt.load)
 			if len(alerts) != 1 {
-				t.Fatalf("%d alerts", len(alerts))
+				t.Fatalf("%d alerts, want 1", len(alerts))
 			}
-			a := alerts[0]
-			if a.Title != tt.title || a.Detail != tt.detail || a.DedupKey != tt.dedup {
-				t.Errorf("got %q\n%q\n%q", a.Title, a.Detail, a.DedupKey)
+			got := alerts[0]
+			want := alert.Alert{
+				Title: tt.title, Detail: tt.detail, DedupKey: tt.dedup, Category: alert.Regression, Source: alert.SourcePerformance, URL: tt.url,
+				Severity: got.Severity, Context: got.Context, // TestLoad and TestConfirmedAlerts check them
 			}
-			if a.Category != alert.Regression || a.Source != alert.SourcePerformance || a.URL != tt.url {
-				t.Errorf("got %+v", a)
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("alert (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// Each row is loads of one page in milliseconds; those in brackets raise an
-// alert that is suppressed. want is which load each resolves the alert of, by its
-// place.
+// TestEnds plays loads of one page in milliseconds; alerts of those in brackets are
+// suppressed. want has for each load the index of the load whose alert it resolves.
 func TestEnds(t *testing.T) {
 	for _, tt := range []struct{ name, loads, want string }{
 		{"the next load that is no regression", "1000 2000 1000", "- - 1"},
@@ -139,7 +139,7 @@ func TestEnds(t *testing.T) {
 		{"again", "1000 1000 2000 1000 2000 1000", "- - - 2 - 4"},
 		{"what was suppressed is not known", "1000 (2000) 1000", "- - -"},
 		{"an end that was suppressed is the next one's", "1000 2000 (1000) 1000 1000", "- - 1 1 -"},
-		{"of which the newest that was reported", "1000 1000 2000 (2000) 1000", "- - - - 2"},
+		{"the newest alert that was published", "1000 1000 2000 (2000) 1000", "- - - - 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			pages := regression.New()
@@ -151,7 +151,9 @@ func TestEnds(t *testing.T) {
 				}
 				resolves := "-"
 				for _, f := range pages.Load("web", cart, lcp(ms), noon) {
-					resolves = cmp.Or(f.Alert.Resolves, resolves)
+					if f.Alert.Resolves != "" {
+						resolves = f.Alert.Resolves
+					}
 					if !strings.HasPrefix(text, "(") {
 						f.MarkPublished(strconv.Itoa(i))
 					}
@@ -166,7 +168,8 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// What began with a load comes before what ended with it.
+// TestResolution checks that the alerts that a load raises come before those that it
+// resolves.
 func TestResolution(t *testing.T) {
 	pages := regression.New()
 	both := func(fcp, lcp float64) (got []alert.Alert) {
@@ -179,19 +182,24 @@ func TestResolution(t *testing.T) {
 	both(1000, 1000)
 	begin := both(2000, 1000)
 	got := both(1000, 2000)
-	if len(begin) != 1 || len(got) != 2 || got[0].Resolves != "" || got[0].Title != "LCP regressed 100% on /cart" {
-		t.Fatalf("%+v", got)
+	if len(begin) != 1 || len(got) != 2 {
+		t.Fatalf("alerts %+v, then %+v, want 1, then 2", begin, got)
 	}
-	end := got[1]
-	if end.Title != "Resolved: FCP regressed on /cart" || end.Detail != "FCP 1000 ms, baseline 1000 ms (1 load)" || end.Resolves != "id0" ||
-		end.Severity != alert.Info || end.DedupKey != begin[0].DedupKey || end.Category != alert.Regression ||
-		end.Source != alert.SourcePerformance || end.URL != cart {
-		t.Errorf("%+v", end)
+	if a := got[0]; a.Resolves != "" || a.Title != "LCP regressed 100% on /cart" {
+		t.Errorf("first alert = %+v, want the regression of LCP", a)
+	}
+	want := alert.Alert{
+		Title: "Resolved: FCP regressed on /cart", Detail: "FCP 1000 ms, baseline 1000 ms (1 load)", Resolves: "id0", Severity: alert.Info,
+		DedupKey: begin[0].DedupKey, Category: alert.Regression, Source: alert.SourcePerformance, URL: cart,
+		Context: map[string]any{"metric": "fcp_ms", "page": "/cart", "value": 1000.0, "baseline": 1000.0, "loads": 1},
+	}
+	if diff := cmp.Diff(want, got[1]); diff != "" {
+		t.Errorf("second alert (-want +got):\n%s", diff)
 	}
 }
 
-// What a title says is rounded down, so that no warning claims what would be an
-// error, and nothing that is over by a whole percent says less.
+// TestTitleNeverClaimsMore checks that titles round down, so no warning claims 50%, and
+// that a rise by a whole percent is not shown as less.
 func TestTitleNeverClaimsMore(t *testing.T) {
 	for _, tt := range []struct {
 		vital   func(float64) *telemetry.Vitals
@@ -215,7 +223,7 @@ func TestTitleNeverClaimsMore(t *testing.T) {
 		}
 		alerts := load(pages, "web", cart, tt.vital(tt.load))
 		if len(alerts) != 1 || alerts[0].Title != tt.want {
-			t.Errorf("%v after %v: %+v, want %s", tt.load, tt.history, alerts, tt.want)
+			t.Errorf("%v after %v: got %+v, want one alert %q", tt.load, tt.history, alerts, tt.want)
 		}
 	}
 }
@@ -227,7 +235,7 @@ func TestEveryMetricOfALoad(t *testing.T) {
 	}
 	pages := regression.New()
 	if alerts := load(pages, "web", cart, vitals(100)); len(alerts) > 0 {
-		t.Fatalf("first load: %v", alerts)
+		t.Fatalf("first load raised %v, want nothing", alerts)
 	}
 	var got []string
 	for _, a := range load(pages, "web", cart, vitals(400)) {
@@ -235,11 +243,18 @@ func TestEveryMetricOfALoad(t *testing.T) {
 	}
 	want := []string{"fcp_ms", "lcp_ms", "inp_ms", "ttfb_ms", "load_ms", "cls"}
 	if !slices.Equal(got, want) {
-		t.Errorf("got %v", got)
+		t.Errorf("regressed metrics = %v, want %v", got, want)
 	}
-	if b := pages.Baselines(); len(b) != 6 || b[0] != (regression.Baseline{Page: "/cart", Metric: "fcp_ms", Median: 250, Loads: 2}) ||
-		b[5] != (regression.Baseline{Page: "/cart", Metric: "cls", Median: 0.25, Loads: 2}) {
-		t.Errorf("baselines %+v", b)
+	var baselines []regression.Baseline
+	for _, metric := range want {
+		median := 250.0
+		if metric == "cls" {
+			median = 0.25
+		}
+		baselines = append(baselines, regression.Baseline{Page: "/cart", Metric: metric, Median: median, Loads: 2})
+	}
+	if diff := cmp.Diff(baselines, pages.Baselines()); diff != "" {
+		t.Errorf("baselines (-want +got):\n%s", diff)
 	}
 }
 
@@ -247,21 +262,21 @@ func TestPagesAreApartAndBounded(t *testing.T) {
 	pages := regression.New()
 	pages.Load("web", "/a", lcp(100), noon)
 	if alerts := load(pages, "web", "/b", lcp(500)); len(alerts) > 0 {
-		t.Error("a page was compared with another")
+		t.Errorf("first load of /b raised %v, want nothing: it must not be compared with /a", alerts)
 	}
 	for i := range regression.MaxPages {
 		pages.Load("web", fmt.Sprintf("/page%d", i), lcp(100), noon)
 	}
 	if pages.Len() != regression.MaxPages || pages.Evicted() != 2 {
-		t.Errorf("%d pages, %d evicted", pages.Len(), pages.Evicted())
+		t.Errorf("%d pages, %d evicted, want %d and 2", pages.Len(), pages.Evicted(), regression.MaxPages)
 	}
 	if alerts := load(pages, "web", "/b", lcp(5000)); len(alerts) > 0 {
-		t.Error("a forgotten page still had a baseline")
+		t.Errorf("load of an evicted page raised %v, want nothing", alerts)
 	}
 }
 
-// The rule against itself written plainly in floating point, on values where
-// that is exact.
+// TestAgainstModel compares the rule with a plain version in floating point, on values
+// for which that is exact.
 func TestAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pages := regression.New()
@@ -270,7 +285,7 @@ func TestAgainstModel(t *testing.T) {
 			v := float64(rapid.IntRange(1, 60).Draw(t, "value") * 16)
 			got := len(load(pages, "web", cart, lcp(v))) > 0
 			if want := modelOver(history, v); got != want {
-				t.Fatalf("load %v after %v: got %v", v, history, got)
+				t.Fatalf("load %v after %v raises an alert: %v, want %v", v, history, got, want)
 			}
 			history = append(history, v)
 			history = history[max(0, len(history)-20):]
@@ -307,7 +322,7 @@ func restored(t fataler, pages *regression.Pages) *regression.Pages {
 	again := regression.New()
 	snapshottest.Copy(t, pages, again)
 	if again.Size() != pages.Size() || again.Len() != pages.Len() {
-		t.Fatal("size", again.Size(), "was", pages.Size())
+		t.Fatal("restored: size", again.Size(), "and", again.Len(), "pages; want", pages.Size(), "and", pages.Len())
 	}
 	return again
 }
@@ -321,10 +336,10 @@ func TestRestoreKeepsTheOrderOfUse(t *testing.T) {
 	pages = restored(t, pages)
 	pages.Load("web", "/new", lcp(100), noon)
 	if alerts := load(pages, "web", "/page0", lcp(900)); len(alerts) != 1 {
-		t.Error("the page used last was forgotten")
+		t.Errorf("the page used last raised %v, want an alert: it must not be evicted", alerts)
 	}
 	if alerts := load(pages, "web", "/page1", lcp(900)); len(alerts) != 0 {
-		t.Error("the page used least recently was kept")
+		t.Errorf("the page used least recently raised %v, want nothing: it must be evicted", alerts)
 	}
 }
 
@@ -340,7 +355,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-func TestWhatIsUsualOnOnePage(t *testing.T) {
+func TestBaselinesOfOnePage(t *testing.T) {
 	pages := regression.New()
 	for i, v := range []float64{100, 300} {
 		load(pages, "web", "/cart", lcp(v))
@@ -349,13 +364,13 @@ func TestWhatIsUsualOnOnePage(t *testing.T) {
 	load(pages, "web", "/cart", cls(0.25))
 	got := pages.BaselinesOf("/cart")
 	want := []regression.Baseline{{Page: "/cart", Metric: "lcp_ms", Median: 200, Loads: 2}, {Page: "/cart", Metric: "cls", Median: 0.25, Loads: 1}}
-	if !slices.Equal(got, want) {
-		t.Errorf("%+v", got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("baselines of /cart (-want +got):\n%s", diff)
 	}
 	if got := pages.BaselinesOf("/nowhere"); got != nil {
-		t.Errorf("%+v", got)
+		t.Errorf("baselines of an unknown page = %+v, want nil", got)
 	}
-	if got := pages.Names(); !slices.Equal(got, []string{"/cart", "/b", "/a"}) {
-		t.Errorf("%v", got)
+	if diff := cmp.Diff([]string{"/cart", "/b", "/a"}, pages.Names()); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
 	}
 }
