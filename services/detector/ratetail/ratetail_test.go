@@ -2,7 +2,7 @@ package ratetail_test
 
 import (
 	"bytes"
-	"cmp"
+
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ratetail"
@@ -29,16 +30,16 @@ const (
 	hour = 60 * min
 )
 
-// stream is when errors come, in milliseconds.
+// stream has the times of errors, in milliseconds.
 type stream []int64
 
-// drawn is a source of streams that are the same each time.
+// drawn is a source of random streams that are the same each time.
 type drawn struct{ *rand.Rand }
 
 func seeded(n uint64) drawn { return drawn{rand.New(rand.NewPCG(n, 6))} }
 
-// poisson is errors that come one by one, at a rate in errors a second that may
-// change and is never over most.
+// poisson returns errors that come one by one, at a rate in errors a second that may change
+// and is never over most.
 func (r drawn) poisson(from, to int64, most float64, rate func(ms float64) float64) (s stream) {
 	for t := float64(from); ; {
 		t += r.ExpFloat64() / most * float64(sec)
@@ -55,7 +56,7 @@ func (r drawn) steady(from, to int64, rate float64) stream {
 	return r.poisson(from, to, rate, func(float64) float64 { return rate })
 }
 
-// burst is n errors within a time.
+// burst returns n errors within a time.
 func (r drawn) burst(from, within int64, n int) (s stream) {
 	for range n {
 		s = append(s, from+r.Int64N(within))
@@ -76,10 +77,10 @@ func together(all ...stream) stream {
 	return s
 }
 
-// reported is what a counter says of a stream.
+// reported is a finding of a counter and its time, in milliseconds.
 type reported struct {
-	at   int64
-	what ratetail.Finding
+	at      int64
+	finding ratetail.Finding
 }
 
 var names = map[ratetail.Kind]string{
@@ -87,7 +88,7 @@ var names = map[ratetail.Kind]string{
 	ratetail.Drift: "drift", ratetail.DriftOver: "drift over", ratetail.DriftStayed: "drift stays",
 }
 
-// watch folds a stream in and asks each second whether what continues is over.
+// watch gives a stream to a counter and checks each second whether an open finding is over.
 func watch(c *ratetail.Counter, s stream, until int64) (all []reported) {
 	spike, drift := false, false
 	ask := func(t int64) {
@@ -114,26 +115,26 @@ func watch(c *ratetail.Counter, s stream, until int64) (all []reported) {
 	return all
 }
 
-func (t reported) String() string { return fmt.Sprintf("%d:%s", t.at/sec, names[t.what.Kind]) }
+func (t reported) String() string { return fmt.Sprintf("%d:%s", t.at/sec, names[t.finding.Kind]) }
 
 func kinds(all []reported) string {
 	var words []string
 	for _, t := range all {
-		words = append(words, names[t.what.Kind])
+		words = append(words, names[t.finding.Kind])
 	}
 	return strings.Join(words, ", ")
 }
 
 func of(all []reported, kind ratetail.Kind) (n int) {
 	for _, t := range all {
-		if t.what.Kind == kind {
+		if t.finding.Kind == kind {
 			n++
 		}
 	}
 	return n
 }
 
-// every makes times from first to last, both in, step apart.
+// every returns the times from first to last, step apart.
 func every(first, last, step int64) (s stream) {
 	for t := first; t <= last; t += step {
 		s = append(s, t)
@@ -141,7 +142,7 @@ func every(first, last, step int64) (s stream) {
 	return s
 }
 
-// comesAndGoes is half a minute of ten errors a second, and half a minute of none, by
+// comesAndGoes returns half a minute of ten errors a second and half a minute of none, by
 // turns.
 func comesAndGoes(from, to int64) (s stream) {
 	for ; from < to; from += min {
@@ -150,7 +151,7 @@ func comesAndGoes(from, to int64) (s stream) {
 	return s
 }
 
-// Each row is when errors come, and what is said of them and in which second.
+// TestTimelines plays streams. want has the findings with their seconds.
 func TestTimelines(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -161,11 +162,11 @@ func TestTimelines(t *testing.T) {
 		{"nothing is known at the beginning", every(0, 900, 50), min, "[]"},
 		{"but 60 errors at once are a spike", every(0, 59, 1), 3 * min, "[0:spike 130:over]"},
 		{"and so are 20 after 20 s of none", every(20*sec, 20*sec+190, 10), 3 * min, "[20:spike 150:over]"},
-		{"of which 10 are not", every(20*sec, 20*sec+90, 10), min, "[]"},
+		{"but 10 are not", every(20*sec, 20*sec+90, 10), min, "[]"},
 		{"four errors after 10 min of none are no spike", every(10*min, 10*min+300, 100), 11 * min, "[]"},
 		{"the fifth is, over when 10 s and 120 s have passed", every(10*min, 10*min+400, 100), 13 * min, "[600:spike 730:over]"},
 		{"one finding per spike", every(10*min, 12*min, 100), 15 * min, "[600:spike 849:over]"},
-		// Section 11 of the contract: what returns within 120 s is the same alert.
+		// Errors that return within 120 s belong to the same alert.
 		{"a spike that returns within 120 s is the same", together(every(10*min, 10*min+900, 100), every(11*min, 11*min+900, 100)), 14 * min,
 			"[600:spike 790:over]"},
 		{"a spike ends, and the next begins", together(every(10*min, 10*min+900, 100), every(13*min, 13*min+900, 100)), 16 * min,
@@ -187,24 +188,24 @@ func TestTimelines(t *testing.T) {
 	}
 }
 
-// TestExplains: the figures of a finding are those of the rule.
+// TestExplains checks the figures of findings.
 func TestExplains(t *testing.T) {
 	s := together(every(0, 13*min, 10*sec), every(10*min+5*sec, 10*min+6*sec, 100))
 	all := watch(ratetail.New(at(0)), s, 13*min)
 	if len(all) != 2 {
-		t.Fatal(all)
+		t.Fatalf("findings = %v, want a spike and its end", all)
 	}
-	f := all[0].what
+	f := all[0].finding
 	if f.Count != 6 || f.Seconds != 2 || math.Abs(f.Expected-0.2) > 0.01 || f.LogP > math.Log(7e-7) || f.LogP < math.Log(1e-8) {
-		t.Errorf("%+v", f)
+		t.Errorf("spike = %+v, want 6 errors in 2 s, about 0.2 expected, p from 1e-8 to 7e-7", f)
 	}
-	if end := all[1].what; end.Kind != ratetail.SpikeOver || end.Seconds != 10 || end.Count > 2 || math.Abs(end.Expected-1) > 0.1 {
-		t.Errorf("%+v", end)
+	if end := all[1].finding; end.Kind != ratetail.SpikeOver || end.Seconds != 10 || end.Count > 2 || math.Abs(end.Expected-1) > 0.1 {
+		t.Errorf("end = %+v, want kind %d, at most 2 errors in 10 s, about 1 expected", end, ratetail.SpikeOver)
 	}
 }
 
-// TestFigures holds the rule against streams of which the truth is known, with
-// room for chance: the figures themselves come from the evaluation.
+// TestFigures plays random streams with known spikes. The bounds leave room for chance:
+// e2e/eval measures the figures themselves.
 func TestFigures(t *testing.T) {
 	const day = 24 * hour
 	for _, rate := range []float64{0.02, 0.1, 0.5, 2} {
@@ -217,7 +218,7 @@ func TestFigures(t *testing.T) {
 		all := watch(ratetail.New(at(0)), together(s), 3*day)
 		found := of(all, ratetail.Spike) + of(all, ratetail.Recurring)
 		if found < bursts*93/100 || found > bursts+8 || of(all, ratetail.Drift) > 0 {
-			t.Errorf("at %v/s, of %d bursts: %d, and %d drifts", rate, bursts, found, of(all, ratetail.Drift))
+			t.Errorf("at %v/s: %d bursts and %d drifts found, want %d to %d bursts and no drift", rate, found, of(all, ratetail.Drift), bursts*93/100, bursts+8)
 		}
 	}
 	r := seeded(1)
@@ -228,17 +229,17 @@ func TestFigures(t *testing.T) {
 		}),
 	} {
 		if all := watch(ratetail.New(at(0)), s, 5*day); len(all) > 12 || of(all, ratetail.Drift) > 0 {
-			t.Errorf("%s: %v", name, all)
+			t.Errorf("%s: %d findings in 5 days: %v, want at most 12 and no drift", name, len(all), all)
 		}
 	}
 	if all := watch(ratetail.New(at(0)), together(r.clusters(3*day, 0.3)), 3*day); of(all, ratetail.Spike) > 72 {
-		t.Errorf("clustered: %d spikes in 3 days", of(all, ratetail.Spike))
+		t.Errorf("clustered: %d spikes in 3 days, want at most 72", of(all, ratetail.Spike))
 	}
 }
 
-// wander is a stream whose rate is in errors a second and wanders: its logarithm is an
-// Ornstein-Uhlenbeck process with a deviation and a time constant in seconds. Within 60 s
-// of each rise it is four times as much.
+// wander returns a stream whose rate, in errors a second, wanders: its logarithm is an
+// Ornstein-Uhlenbeck process with a deviation and a time constant in seconds. For 60 s from
+// each rise on the rate is four times as high.
 func (r drawn) wander(to int64, rate, deviation, constant float64, rises []int64) (s stream) {
 	keep, x := math.Exp(-1/constant), deviation*r.NormFloat64()
 	for from := int64(0); from < to; from += sec {
@@ -254,8 +255,8 @@ func (r drawn) wander(to int64, rate, deviation, constant float64, rises []int64
 	return s
 }
 
-// TestWander: a rate that wanders within minutes is no spike, and four times as much of
-// it is. The figures, with room for chance, come from the evaluation.
+// TestWander checks that a rate that wanders within minutes is no spike, and that four times
+// as much of it is. The bounds leave room for chance.
 func TestWander(t *testing.T) {
 	const day = 24 * hour
 	var rises []int64
@@ -273,7 +274,7 @@ func TestWander(t *testing.T) {
 			all = watch(ratetail.New(at(0)), r.wander(day, tt.rate, tt.deviation, tt.constant, rises), day)
 			for _, rise := range rises {
 				if slices.ContainsFunc(all, func(f reported) bool {
-					return f.what.Kind == ratetail.Spike && f.at >= rise && f.at <= rise+15*sec
+					return f.finding.Kind == ratetail.Spike && f.at >= rise && f.at <= rise+15*sec
 				}) {
 					found++
 				}
@@ -288,8 +289,8 @@ func TestWander(t *testing.T) {
 	}
 }
 
-// TestOneSpike: more errors that continue for some minutes are one spike, or nearly so, and
-// not one whenever chance has fewer for a while.
+// TestOneSpike checks that a higher rate for some minutes is mostly one spike, although by
+// chance fewer errors come for a while.
 func TestOneSpike(t *testing.T) {
 	for _, tt := range []struct{ usual, now float64 }{{0.5, 3}, {1, 3}, {2, 5}, {5, 10}, {20, 30}, {100, 150}} {
 		spikes, found := 0, 0
@@ -303,7 +304,7 @@ func TestOneSpike(t *testing.T) {
 			})
 			n := 0
 			for _, reported := range watch(ratetail.New(at(0)), s, 40*min) {
-				if reported.at > 30*min && reported.what.Kind == ratetail.Spike {
+				if reported.at > 30*min && reported.finding.Kind == ratetail.Spike {
 					n++
 				}
 			}
@@ -313,13 +314,13 @@ func TestOneSpike(t *testing.T) {
 			}
 		}
 		if found < 9 || spikes > 15 {
-			t.Errorf("%v/s for 5 min where %v/s are usual, 10 times: %d found, %d spikes", tt.now, tt.usual, found, spikes)
+			t.Errorf("%v/s for 5 min where %v/s are usual, 10 times: %d found with %d spikes, want at least 9 with at most 15", tt.now, tt.usual, found, spikes)
 		}
 	}
 }
 
-// TestRecurring: what comes by a schedule is reported as that from its fourth burst on,
-// and a spike where it is larger or off the schedule.
+// TestRecurring checks that bursts by a schedule are reported as recurring from the fourth
+// on, and as a spike if they are larger or off the schedule.
 func TestRecurring(t *testing.T) {
 	for _, period := range []int64{10 * min, 17 * min, hour} {
 		r := seeded(uint64(period))
@@ -335,29 +336,29 @@ func TestRecurring(t *testing.T) {
 		c := ratetail.New(at(-10 * min))
 		all := watch(c, together(s), 12*period)
 		recurs := ", recurs, recurs over"
-		if got := kinds(all); got != "spike, over, spike, over, spike, over"+strings.Repeat(recurs, 5)+", recurs, spike, over"+strings.Repeat(recurs, 2)+", spike, over"+recurs {
-			t.Errorf("every %d s: %v", period/sec, all)
+		want := "spike, over, spike, over, spike, over" + strings.Repeat(recurs, 5) + ", recurs, spike, over" + strings.Repeat(recurs, 2) + ", spike, over" + recurs
+		if got := kinds(all); got != want {
+			t.Errorf("every %d s: findings %v\nwant %s", period/sec, all, want)
 			continue
 		}
 		first, larger, off := all[6], all[17], all[23]
-		if p := first.what.Period * float64(sec); math.Abs(p-float64(period)) > 3*float64(sec) || first.what.Usual < 15 || first.what.Usual > 25 {
-			t.Errorf("every %d s: %+v", period/sec, first)
+		if p := first.finding.Period * float64(sec); math.Abs(p-float64(period)) > 3*float64(sec) || first.finding.Usual < 15 || first.finding.Usual > 25 {
+			t.Errorf("every %d s: %+v, want that period within 3 s, and 15 to 25 errors", period/sec, first)
 		}
-		if d := larger.at - 8*period; d < 0 || d > 25*sec || larger.what.Expected < 15 || !larger.what.Upgrades {
-			t.Errorf("larger than usual, every %d s: %v %+v", period/sec, larger, larger.what)
+		if d := larger.at - 8*period; d < 0 || d > 25*sec || larger.finding.Expected < 15 || !larger.finding.Upgrades {
+			t.Errorf("larger than usual, every %d s: %v %+v, want within 25 s of %d s, at least 15 expected, an upgrade", period/sec, larger, larger.finding, 8*period/sec)
 		}
-		if d := off.at - 10*period; d < 170*sec || d > 175*sec || off.what.Expected > 5 || off.what.Upgrades {
-			t.Errorf("off the schedule, every %d s: %v %+v", period/sec, off, off.what)
+		if d := off.at - 10*period; d < 170*sec || d > 175*sec || off.finding.Expected > 5 || off.finding.Upgrades {
+			t.Errorf("off the schedule, every %d s: %v %+v, want 170 to 175 s after %d s, at most 5 expected, no upgrade", period/sec, off, off.finding, 10*period/sec)
 		}
 		if c.Recurred() != 8 {
-			t.Errorf("every %d s: %d suppressed, want 8", period/sec, c.Recurred())
+			t.Errorf("every %d s: %d recurred, want 8", period/sec, c.Recurred())
 		}
 	}
 }
 
-// TestRecurringEachMinute: bursts that come before the last one's quiet period has
-// passed are one incident, also beside one that is off the schedule and becomes an
-// error.
+// TestRecurringEachMinute checks that bursts within the quiet period of the one before are
+// one incident, which a burst off the schedule raises to an error.
 func TestRecurringEachMinute(t *testing.T) {
 	r := seeded(1)
 	s := together(r.steady(0, 30*min, 0.1), r.burst(20*min+40*sec, 10*sec, 60))
@@ -365,16 +366,16 @@ func TestRecurringEachMinute(t *testing.T) {
 		s = append(s, r.burst(15*sec+i*min+r.Int64N(sec), 3*sec, 20)...)
 	}
 	all := watch(ratetail.New(at(-10*min)), together(s), 33*min)
-	if got := kinds(all); got != "spike, stays, recurs, spike, over, recurs, recurs over" {
-		t.Fatalf("got %v", all)
+	if got, want := kinds(all), "spike, stays, recurs, spike, over, recurs, recurs over"; got != want {
+		t.Fatalf("findings %v\nwant %s", all, want)
 	}
-	if !all[3].what.Upgrades || all[3].at < 20*min+40*sec || all[3].at > 20*min+45*sec {
-		t.Errorf("off the schedule: got %v %+v, want it to raise the open alert", all[3], all[3].what)
+	if !all[3].finding.Upgrades || all[3].at < 20*min+40*sec || all[3].at > 20*min+45*sec {
+		t.Errorf("off the schedule: got %v %+v, want an upgrade from second 1240 to 1245", all[3], all[3].finding)
 	}
 }
 
-// TestRecurringBounds: a burst that comes by its schedule is an error from 60 s on,
-// over twice its usual size, and at once where requests fail.
+// TestRecurringBounds checks that a burst by a schedule becomes an error after 60 s, at
+// twice its usual size, and at once if requests fail.
 func TestRecurringBounds(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -413,7 +414,7 @@ func TestRecurringBounds(t *testing.T) {
 	}
 }
 
-// TestOutagesRecur: an outage is an error each time, however often it comes by a
+// TestOutagesRecur checks that an outage is an error each time, although it comes by a
 // schedule.
 func TestOutagesRecur(t *testing.T) {
 	var s stream
@@ -421,41 +422,42 @@ func TestOutagesRecur(t *testing.T) {
 		s = append(s, every(i*3*hour, i*3*hour+10*min, 40)...)
 	}
 	all := watch(ratetail.New(at(-20*min)), together(s), 18*hour)
-	if got, again := kinds(all), strings.Repeat(", recurs, spike, over", 3); got != "spike, over, spike, over, spike, over"+again {
-		t.Fatalf("got %v", all)
+	if got, want := kinds(all), "spike, over, spike, over, spike, over"+strings.Repeat(", recurs, spike, over", 3); got != want {
+		t.Fatalf("findings %v\nwant %s", all, want)
 	}
 	for i := 6; i < len(all); i += 3 {
 		if took := all[i+1].at - all[i].at; took > 61*sec {
-			t.Errorf("the outage at %d s became an error after %d s", all[i].at/sec, took/sec)
+			t.Errorf("the outage at %d s became an error after %d s, want at most 61 s", all[i].at/sec, took/sec)
 		}
 	}
 }
 
-// TestRecurringGoesOn: a burst that begins when one is due and doesn't end is a spike
-// that says so, although it is no larger, by what is usual without any.
+// TestRecurringGoesOn checks that a burst that begins on schedule and does not end becomes a
+// spike, marked as longer, although it is no larger than usual.
 func TestRecurringGoesOn(t *testing.T) {
 	s := every(20*min, 25*min-10*sec, 500)
 	for i := range int64(4) {
 		s = append(s, every(i*5*min, i*5*min+sec, 50)...)
 	}
 	all := watch(ratetail.New(at(-10*min)), together(s), hour)
-	if got := kinds(all); got != "spike, over, spike, over, spike, over, recurs, recurs over, recurs, spike, over" {
-		t.Fatal(all)
+	if got, want := kinds(all), "spike, over, spike, over, spike, over, recurs, recurs over, recurs, spike, over"; got != want {
+		t.Fatalf("findings %v\nwant %s", all, want)
 	}
-	if f := all[9].what; !f.Longer || !f.Upgrades || f.Expected > 0.1 || f.LogP > math.Log(1e-6) || all[9].at > 20*min+40*sec {
-		t.Errorf("%v %+v", all[9], f)
+	if f := all[9].finding; !f.Longer || !f.Upgrades || f.Expected > 0.1 || f.LogP > math.Log(1e-6) || all[9].at > 20*min+40*sec {
+		t.Errorf("spike = %v %+v, want it longer, an upgrade, at most 0.1 expected, p under 1e-6, by second 1240", all[9], f)
 	}
 }
 
-// TestRecurringForgets: a burst that comes when a schedule that has ended would
-// have had it due is a spike.
+// TestRecurringForgets checks that a burst is a spike if it is due by a schedule that has
+// ended.
 func TestRecurringForgets(t *testing.T) {
 	var s stream
 	for _, i := range []int64{0, 1, 2, 3, 4, 12} {
 		s = append(s, every(i*5*min, i*5*min+sec, 50)...)
 	}
-	if got, recurs := kinds(watch(ratetail.New(at(-10*min)), s, 2*hour)), ", recurs, recurs over"; got != "spike, over, spike, over, spike, over"+recurs+recurs+", spike, over" {
-		t.Error(got)
+	const recurs = ", recurs, recurs over"
+	if got, want := kinds(watch(ratetail.New(at(-10*min)), s, 2*hour)), "spike, over, spike, over, spike, over"+recurs+recurs+", spike, over"; got != want {
+		t.Errorf("findings %s\nwant %s", got, want)
 	}
 }
 
@@ -484,26 +486,33 @@ func TestDrift(t *testing.T) {
 		r := seeded(7)
 		s := r.poisson(0, tt.last, 0.6, func(ms float64) float64 { return tt.rate(ms / float64(hour)) })
 		all := slices.DeleteFunc(watch(ratetail.New(at(0)), s, tt.last), func(t reported) bool {
-			return t.what.Kind == ratetail.Spike || t.what.Kind == ratetail.SpikeOver
+			return t.finding.Kind == ratetail.Spike || t.finding.Kind == ratetail.SpikeOver
 		})
-		if kinds(all) != tt.want {
-			t.Errorf("%s: %v", tt.name, all)
+		if got := kinds(all); got != tt.want {
+			t.Errorf("%s: findings %v, want %s", tt.name, all, tt.want)
 			continue
 		}
 		if len(all) == 0 {
 			continue
 		}
-		if f := all[0].what; all[0].at < 4*hour || all[0].at > 5*hour || f.From > 0.35 || f.From < 0.18 || f.To < 0.35 || f.To > 0.65 || f.To < 1.5*f.From || f.Over < 600 || f.Over > 3600 {
-			t.Errorf("%s: %v %+v", tt.name, all[0], f)
+		f := all[0].finding
+		if all[0].at < 4*hour || all[0].at > 5*hour || f.Over < 600 || f.Over > 3600 {
+			t.Errorf("%s: drift %v over %d s, want it in the 5th hour, over 600 to 3600 s", tt.name, all[0], f.Over)
 		}
-		if f := all[1].what; f.Kind == ratetail.DriftStayed && (f.To < 0.5 || f.To > 0.7) || f.Kind == ratetail.DriftOver && (f.To > 0.35 || all[1].at > 8*hour) {
-			t.Errorf("%s: %v %+v", tt.name, all[1], f)
+		if f.From > 0.35 || f.From < 0.18 || f.To < 0.35 || f.To > 0.65 || f.To < 1.5*f.From {
+			t.Errorf("%s: drift from %v to %v, want from 0.18-0.35 to 0.35-0.65, at least 1.5 times as much", tt.name, f.From, f.To)
+		}
+		switch end := all[1]; {
+		case end.finding.Kind == ratetail.DriftStayed && (end.finding.To < 0.5 || end.finding.To > 0.7):
+			t.Errorf("%s: the new level is %v, want 0.5 to 0.7", tt.name, end.finding.To)
+		case end.finding.Kind == ratetail.DriftOver && (end.finding.To > 0.35 || end.at > 8*hour):
+			t.Errorf("%s: over at %v with %v/s, want by the 8th hour with at most 0.35/s", tt.name, end, end.finding.To)
 		}
 	}
 }
 
-// TestOneAlertAMorning: the rise at the beginning of office hours is a spike, and the
-// same rise is no drift beside it.
+// TestOneAlertAMorning checks that the rise at the beginning of office hours is a spike, and
+// not also a drift.
 func TestOneAlertAMorning(t *testing.T) {
 	const first = 5 * hour
 	spikes := 0
@@ -512,7 +521,7 @@ func TestOneAlertAMorning(t *testing.T) {
 		all := watch(ratetail.New(at(0)), together(r.steady(0, first, 0.005), r.steady(first, 8*hour, 0.3)), 8*hour)
 		open := false
 		for _, one := range all {
-			switch one.what.Kind {
+			switch one.finding.Kind {
 			case ratetail.Spike:
 				open = true
 			case ratetail.SpikeOver, ratetail.SpikeStayed:
@@ -531,7 +540,7 @@ func TestOneAlertAMorning(t *testing.T) {
 	}
 }
 
-// TestSilence: what was usual is not forgotten while nothing is heard.
+// TestSilence checks that the usual rate is kept during a silence.
 func TestSilence(t *testing.T) {
 	alerts := 0
 	for n := range uint64(20) {
@@ -539,7 +548,7 @@ func TestSilence(t *testing.T) {
 		alerts += len(watch(ratetail.New(at(0)), together(r.steady(0, hour, 0.1), r.steady(2*hour, 3*hour, 0.1)), 3*hour))
 	}
 	if alerts > 2 {
-		t.Errorf("%d alerts in 20 returns", alerts)
+		t.Errorf("%d alerts after 20 silences, want at most 2", alerts)
 	}
 }
 
@@ -585,12 +594,18 @@ func TestAlerts(t *testing.T) {
 			"Error rate in logs stays higher, now treated as normal", "0.6/s is what is expected from now on; the drift had begun at 0.2/s",
 			"anomaly:web:logs:drift", "map[from_per_s:0.2 outcome:new_level rule:drift signal:logs to_per_s:0.6]"},
 	} {
-		if tt.a.Severity != tt.severity || tt.a.Title != tt.title || tt.a.Detail != tt.detail || tt.a.DedupKey != tt.key ||
-			tt.a.Category != alert.Anomaly || tt.a.Source != alert.SourceAnomaly || tt.a.OnlyResolves() != strings.HasPrefix(tt.title, "Resolved: ") {
-			t.Errorf("%+v", tt.a)
+		want := alert.Alert{
+			Severity: tt.severity, Title: tt.title, Detail: tt.detail, DedupKey: tt.key, Category: alert.Anomaly, Source: alert.SourceAnomaly,
+			Context: tt.a.Context, Resolves: tt.a.Resolves,
+		}
+		if diff := cmp.Diff(want, tt.a); diff != "" {
+			t.Errorf("%s: alert (-want +got):\n%s", tt.title, diff)
+		}
+		if got, want := tt.a.OnlyResolves(), strings.HasPrefix(tt.title, "Resolved: "); got != want {
+			t.Errorf("%s: only resolves = %v, want %v", tt.title, got, want)
 		}
 		if got := fmt.Sprint(tt.a.Context); got != tt.context {
-			t.Errorf("%s: %s, want %s", tt.title, got, tt.context)
+			t.Errorf("%s: context %s, want %s", tt.title, got, tt.context)
 		}
 	}
 }
@@ -601,8 +616,8 @@ func restored(t interface{ Fatal(...any) }, c *ratetail.Counter) *ratetail.Count
 	return other
 }
 
-// TestRestoredGoesOn: whether the state was written down and read back or not, the
-// same is found.
+// TestRestoredGoesOn checks that writing and reading the state makes no difference to the
+// findings.
 func TestRestoredGoesOn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := seeded(rapid.Uint64().Draw(t, "seed"))
@@ -622,7 +637,7 @@ func TestRestoredGoesOn(t *testing.T) {
 					s = append(s, r.burst(now+i*5*min, 2*sec, 20)...)
 				}
 			}
-			slices.SortFunc(s, cmp.Compare)
+			slices.Sort(s)
 			if rapid.Bool().Draw(t, "restart") {
 				other = restored(t, other)
 				data := snapshottest.Write(&again)
@@ -632,28 +647,27 @@ func TestRestoredGoesOn(t *testing.T) {
 			for _, ms := range s {
 				got, ok := one.Add(at(ms), false)
 				if same, sameOK := other.Add(at(ms), false); got != same || ok != sameOK {
-					t.Fatalf("at %d: %+v and %+v", ms, got, same)
+					t.Fatalf("at %d ms the restored counter found %v, %+v, want %v, %+v", ms, sameOK, same, ok, got)
 				}
 				got, ok = small.Add(at(ms))
 				if same, sameOK := again.Add(at(ms)); got != same || ok != sameOK {
-					t.Fatalf("at %d, small: %+v and %+v", ms, got, same)
+					t.Fatalf("at %d ms the restored Small found %v, %+v, want %v, %+v", ms, sameOK, same, ok, got)
 				}
 				now = ms
 			}
 			end, over, _ := one.Over(at(now))
 			if same, sameOver, _ := other.Over(at(now)); end != same || over != sameOver {
-				t.Fatalf("at %d: %+v and %+v", now, end, same)
+				t.Fatalf("at %d ms: Over = %v, %+v after a restart, want %v, %+v", now, sameOver, same, over, end)
 			}
 			end, over, _ = one.DriftOver(at(now))
 			if same, sameOver, _ := other.DriftOver(at(now)); end != same || over != sameOver {
-				t.Fatalf("at %d: %+v and %+v", now, end, same)
+				t.Fatalf("at %d ms: DriftOver = %v, %+v after a restart, want %v, %+v", now, sameOver, same, over, end)
 			}
 		}
 	})
 }
 
-// TestSmall: it finds the spikes that a Counter finds of errors that come one by
-// one.
+// TestSmall checks that a Small finds spikes of errors that otherwise come one by one.
 func TestSmall(t *testing.T) {
 	r := seeded(3)
 	s := r.steady(0, 6*hour, 0.2)
@@ -666,15 +680,15 @@ func TestSmall(t *testing.T) {
 		if f, spike := small.Add(at(ms)); spike {
 			found++
 			if f.Kind != ratetail.Spike || f.Count < 5 || f.Expected <= 0 {
-				t.Errorf("%+v", f)
+				t.Errorf("finding = %+v, want a spike of 5 errors or more, and some expected", f)
 			}
 		}
 	}
 	if found != 8 {
-		t.Errorf("%d spikes of 8", found)
+		t.Errorf("%d spikes, want 8", found)
 	}
 	if end, over, moved := small.Over(at(7 * hour)); !over || !moved || end.Kind != ratetail.SpikeOver {
-		t.Error(end, over, moved)
+		t.Errorf("Over = %+v, %v, %v, want kind %d, over and moved", end, over, moved, ratetail.SpikeOver)
 	}
 	small = ratetail.NewSmall(at(0))
 	for _, ms := range every(10*min, hour, 200) {
@@ -683,7 +697,7 @@ func TestSmall(t *testing.T) {
 		}
 	}
 	if end, isOver, _ := small.Over(at(hour)); over != 1 || !isOver || end.Kind != ratetail.SpikeStayed || math.Abs(end.Expected-50) > 5 {
-		t.Errorf("what stays: %d spikes, %v %+v", over, isOver, end)
+		t.Errorf("a rate that stays: %d spikes, over %v, %+v, want 1, over, the new level of about 50", over, isOver, end)
 	}
 	small = ratetail.NewSmall(at(0))
 	over = 0
@@ -693,7 +707,7 @@ func TestSmall(t *testing.T) {
 		}
 	}
 	if end, isOver, _ := small.Over(at(30 * min)); over != 1 || !isOver || end.Kind != ratetail.SpikeStayed || math.Abs(end.Expected-500) > 5 {
-		t.Errorf("what is much and stays: %d spikes, %v %+v", over, isOver, end)
+		t.Errorf("a high rate that stays: %d spikes, over %v, %+v, want 1, over, the new level of about 500", over, isOver, end)
 	}
 }
 

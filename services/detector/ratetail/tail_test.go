@@ -17,12 +17,13 @@ var grid = func() (all []predictive) {
 	return all
 }()
 
-// summed is the logarithm of the tail, term by term in 300 bits.
+// summed returns the logarithm of the tail, summed term by term with 300 bits.
 func summed(d predictive, k int) float64 {
 	const bits = 300
 	float := func(v float64) *big.Float { return new(big.Float).SetPrec(bits).SetFloat64(v) }
 	r, x := d.mean/d.excess, new(big.Float).Quo(float(d.excess), float(1+d.excess))
-	// The probability of 0 is y^r, of which only the exponent to 2 is far from 1.
+	// The probability of 0 is y^r. Its exponent to base 2 is added separately, because it
+	// may be out of the range of a float64.
 	power := r * -math.Log1p(d.excess) / math.Ln2
 	term := new(big.Float).SetMantExp(float(math.Exp2(power-math.Floor(power))), int(math.Floor(power)))
 	sum := float(0)
@@ -57,34 +58,35 @@ func TestTailIsExact(t *testing.T) {
 		}
 	}
 	if got := (predictive{mean: 0, excess: 1}).logTail(1); !math.IsInf(got, -1) {
-		t.Errorf("an error where none can be: %v", got)
+		t.Errorf("tail of an error with mean 0 = %v, want -Inf", got)
 	}
 }
 
-// TestThreshold: it is the smallest count that is so unlikely, and counts up to
-// floor never are.
+// TestThreshold checks that the threshold is the smallest count with such a tail, and that
+// no count up to floor has one.
 func TestThreshold(t *testing.T) {
 	for _, d := range append(grid, predictive{mean: 1e7, excess: 0.02}, predictive{mean: 1e7, excess: 1000}) {
 		floor := d.floor()
 		if floor >= minSpike && d.logTail(float64(floor)) < maxLogP {
-			t.Errorf("%+v: %d have a tail of %.2g already", d, floor, math.Exp(d.logTail(float64(floor))))
+			t.Errorf("%+v: the floor %d has a tail of %.2g, want at least %.2g", d, floor, math.Exp(d.logTail(float64(floor))), math.Exp(maxLogP))
 		}
 		for _, logP := range []float64{maxLogP, math.Log(1e-6), math.Log(1e-12)} {
 			k := d.threshold(logP)
 			if d.logTail(float64(k)) >= logP || k > floor+1 && d.logTail(float64(k-1)) < logP {
-				t.Errorf("%+v: threshold %d of %g", d, k, math.Exp(logP))
+				t.Errorf("%+v: threshold for %g = %d with tail %g, one less has %g; want the first under it", d, math.Exp(logP), k,
+					math.Exp(d.logTail(float64(k))), math.Exp(d.logTail(float64(k-1))))
 			}
 		}
 	}
 }
 
-// TestSizes: what the bounds on memory say.
+// TestSizes checks the constants with the sizes of the types.
 func TestSizes(t *testing.T) {
 	if got := unsafe.Sizeof(Small{}); got > SmallSize {
-		t.Errorf("a Small takes %d bytes, and SmallSize is %d", got, SmallSize)
+		t.Errorf("a Small takes %d bytes, want at most SmallSize = %d", got, SmallSize)
 	}
 	if got := unsafe.Sizeof(Counter{}); got > counterSize || got < counterSize-128 {
-		t.Errorf("a Counter takes %d bytes, and counterSize is %d", got, counterSize)
+		t.Errorf("a Counter takes %d bytes, want %d to counterSize = %d", got, counterSize-128, counterSize)
 	}
 }
 
@@ -97,7 +99,7 @@ func TestWords(t *testing.T) {
 		{formatSpan(3595), "1 h"}, {formatSpan(5400), "1 h 30 min"}, {formatSpan(86_390), "24 h"}, {formatSpan(0), "0 s"},
 	} {
 		if tt.got != tt.want {
-			t.Errorf("%q, want %q", tt.got, tt.want)
+			t.Errorf("got %q, want %q", tt.got, tt.want)
 		}
 	}
 }
