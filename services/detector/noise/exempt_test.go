@@ -10,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// checks sends health checks to an app, of which each is hidden or not.
+// checks sends health checks to an app and checks which ones are hidden.
 type checks struct {
 	t *testing.T
 	a *noise.App
@@ -27,8 +27,8 @@ func (c *checks) want(hidden bool, severity alert.Severity, d time.Duration) {
 	c.a = restored(c.t, c.a)
 }
 
-// health is an app with so many checks of a severity, 1 s apart, of which a rule was
-// made at the end of the first minute.
+// health returns an app after n checks of a severity, 1 s apart, and a run of auto-detection
+// after 50 s that made a rule for them.
 func health(t *testing.T, n int, severity alert.Severity) *checks {
 	t.Helper()
 	c := &checks{t: t, a: noise.New("web", ruleset.NoiseSpec)}
@@ -36,13 +36,13 @@ func health(t *testing.T, n int, severity alert.Severity) *checks {
 		c.want(false, severity, time.Duration(i)*time.Second)
 	}
 	if found := c.a.Detect(at(50 * time.Second)); len(found.Applied) != 1 {
-		t.Fatalf("found %+v, want one rule that applies", found)
+		t.Fatalf("found %+v, want one applied rule", found)
 	}
 	return c
 }
 
-// TestFailingCheck: a rule that was applied by itself shows one failure of a check that
-// succeeded, until 120 s have passed without any.
+// TestFailingCheck checks that a rule that was applied automatically shows the first failure
+// of a check that succeeded, and the next one after 120 s without a failure.
 func TestFailingCheck(t *testing.T) {
 	c := health(t, 40, "")
 	c.want(true, "", 60*time.Second)
@@ -58,8 +58,8 @@ func TestFailingCheck(t *testing.T) {
 	c.want(false, alert.Error, 100*time.Second) // the clock was set back
 }
 
-// TestCheckThatNeverSucceeded stays hidden, as the socket of a development server that
-// is not there, but for warnings beside an open error.
+// TestCheckThatNeverSucceeded checks that such a check stays hidden, as the socket of a
+// development server that does not run. Only warnings are shown while an error is open.
 func TestCheckThatNeverSucceeded(t *testing.T) {
 	c := health(t, 40, alert.Error)
 	c.want(true, alert.Error, 300*time.Second)
@@ -71,7 +71,8 @@ func TestCheckThatNeverSucceeded(t *testing.T) {
 	c.want(false, alert.Error, 500*time.Second)
 }
 
-// TestCheckThatFailedBefore: a failure before the rule was made was shown.
+// TestCheckThatFailedBefore checks that a failure that was shown before the rule was made
+// counts as the first.
 func TestCheckThatFailedBefore(t *testing.T) {
 	c := &checks{t: t, a: noise.New("web", ruleset.NoiseSpec)}
 	for i := range 30 {
@@ -82,7 +83,8 @@ func TestCheckThatFailedBefore(t *testing.T) {
 	c.want(false, alert.Error, 181*time.Second)
 }
 
-// TestFirstFailureMakesTheRule: auto-detection that runs with the first failure shows it.
+// TestFirstFailureMakesTheRule checks that the first failure is shown also if auto-detection
+// runs with it.
 func TestFirstFailureMakesTheRule(t *testing.T) {
 	c := &checks{t: t, a: noise.New("web", ruleset.NoiseSpec)}
 	for i := range 30 {
@@ -92,24 +94,24 @@ func TestFirstFailureMakesTheRule(t *testing.T) {
 	c.want(true, alert.Error, 61*time.Second)
 }
 
-// TestAcceptedRule: a rule that a person wants hides all that it is about.
+// TestAcceptedRule checks that a rule that a person accepted exempts nothing.
 func TestAcceptedRule(t *testing.T) {
 	c := health(t, 40, "")
 	if !c.a.Accept(c.a.Rules(at(0))[0].ID, at(55*time.Second)) {
-		t.Fatal("there is no rule")
+		t.Fatal("Accept = false, want true")
 	}
 	c.want(true, alert.Error, 61*time.Second)
 	c.want(true, alert.Error, 361*time.Second)
 	id := c.a.Rules(at(0))[0].ID
 	if !c.a.Remove(id) || !c.a.Accept(id, at(400*time.Second)) {
-		t.Fatal("the rule does not come back")
+		t.Fatal("Remove or Accept = false, want true")
 	}
 	c.want(true, "", 400*time.Second)
 	c.want(true, alert.Error, 600*time.Second)
 }
 
-// TestWarningsBesideAnOpenError are not hidden by a rule that was applied by itself, and
-// a new rule about them is proposed until the error is closed.
+// TestWarningsBesideAnOpenError checks that a rule that was applied automatically does not
+// hide warnings while an error is open, and that a new rule about them is only proposed.
 func TestWarningsBesideAnOpenError(t *testing.T) {
 	for _, by := range []ruleset.Noise{ruleset.NoiseSpec, ruleset.Mined} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -141,33 +143,33 @@ func TestWarningsBesideAnOpenError(t *testing.T) {
 			}
 			_, want := states()
 			if got := say(6, 3*time.Second); got > 0 {
-				t.Errorf("beside an open error %d warnings are hidden", got)
+				t.Errorf("beside an open error %d warnings are hidden, want none", got)
 			}
 			a.Detect(at(4 * time.Second))
 			if applied, proposed := states(); applied > 0 || proposed != want {
-				t.Errorf("beside an open error %d rules apply, and %d are proposed, want %d", applied, proposed, want)
+				t.Errorf("beside an open error %d rules are applied and %d proposed, want 0 and %d", applied, proposed, want)
 			}
 			say(75, 9*time.Minute)
 			a.Detect(at(10 * time.Minute))
 			if applied, _ := states(); applied == 0 {
-				t.Error("no rule applies after the error was closed")
+				t.Error("no rule is applied after the error was closed, want at least one")
 			}
 			if got := say(6, 11*time.Minute); got != 6 {
-				t.Errorf("%d of 6 warnings are hidden after the error was closed", got)
+				t.Errorf("%d warnings are hidden after the error was closed, want 6", got)
 			}
 			a.Failed(at(12 * time.Minute))
 			if got := say(6, 12*time.Minute); got > 0 {
-				t.Errorf("beside another open error %d warnings are hidden", got)
+				t.Errorf("beside another open error %d warnings are hidden, want none", got)
 			}
 			a = restoredBy(t, a, by)
 			if got := say(6, 21*time.Minute); got > 0 {
-				t.Errorf("9 minutes later %d warnings are hidden", got)
+				t.Errorf("9 minutes later %d warnings are hidden, want none", got)
 			}
 			if hidden, _ := log(a, &telemetry.Log{Level: telemetry.LevelInfo, Message: lines[0]}, 21*time.Minute); !hidden {
-				t.Error("a line below warning is not hidden beside an open error")
+				t.Error("a line below warning is shown beside an open error, want it hidden")
 			}
 			if got := say(6, 22*time.Minute); got != 6 {
-				t.Errorf("%d of 6 warnings are hidden after the error was closed", got)
+				t.Errorf("%d warnings are hidden after the error was closed, want 6", got)
 			}
 		})
 	}

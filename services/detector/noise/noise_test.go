@@ -3,11 +3,11 @@ package noise_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/noise"
@@ -37,7 +37,7 @@ func request(a *noise.App, url string, d time.Duration) (bool, *noise.Found) {
 	return a.Request(url, template.AppendPage(nil, url), "", at(d))
 }
 
-// seen feeds n lines in one instant and runs auto-detection.
+// seen returns an app after n equal lines at one time and a run of auto-detection.
 func seen(n int, l *telemetry.Log) *noise.App {
 	a := noise.New("web", ruleset.NoiseSpec)
 	for range n {
@@ -47,7 +47,7 @@ func seen(n int, l *telemetry.Log) *noise.App {
 	return a
 }
 
-// Each row is what an app said, all at once, and the rule that detection made.
+// TestDetect checks the rule that auto-detection makes for n equal lines at one time.
 func TestDetect(t *testing.T) {
 	const vite = "[vite] hot updated: /src/App.tsx?t=1700000000000"
 	stack := func(frames ...string) *telemetry.Log {
@@ -86,15 +86,23 @@ func TestDetect(t *testing.T) {
 			all := seen(tt.n, tt.line).Rules(at(0))
 			if tt.state == "" {
 				if len(all) > 0 {
-					t.Errorf("got %+v", all)
+					t.Errorf("rules = %+v, want none", all)
 				}
 				return
 			}
-			if len(all) != 1 || all[0].State != tt.state || all[0].Confidence != tt.confidence {
-				t.Fatalf("got %+v", all)
+			if len(all) != 1 {
+				t.Fatalf("rules = %+v, want 1", all)
 			}
-			if r := all[0]; r.Pattern != template.Message(tt.line.Message) || r.Example != tt.line.Message || r.App != "web" || r.Kind != telemetry.KindLog {
-				t.Errorf("got %+v", r)
+			type figures struct {
+				App, State, Pattern, Example string
+				Kind                         telemetry.Kind
+				Confidence                   float64
+			}
+			r := all[0]
+			got := figures{r.App, r.State, r.Pattern, r.Example, r.Kind, r.Confidence}
+			want := figures{"web", tt.state, template.Message(tt.line.Message), tt.line.Message, telemetry.KindLog, tt.confidence}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("rule (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -109,7 +117,7 @@ func TestFromTool(t *testing.T) {
 		"": false,
 	} {
 		if got := noise.FromTool(&telemetry.Event{URL: url, Log: fail("boom")}); got != want {
-			t.Errorf("a line on %q: %v", url, got)
+			t.Errorf("FromTool of a line on %q = %v, want %v", url, got, want)
 		}
 	}
 }
@@ -152,12 +160,12 @@ func TestInfrastructure(t *testing.T) {
 		rules := a.Rules(at(0))
 		if tt.pattern == "" {
 			if len(rules) > 0 {
-				t.Errorf("%s: %+v", tt.url, rules)
+				t.Errorf("%s: rules = %+v, want none", tt.url, rules)
 			}
 			continue
 		}
 		if len(rules) != 1 || rules[0].Pattern != tt.pattern || rules[0].State != "applied" || rules[0].Kind != telemetry.KindNetwork || rules[0].Confidence != 0.9 {
-			t.Errorf("%s: %+v", tt.url, rules)
+			t.Errorf("%s: rules = %+v, want one applied network rule %s with confidence 0.9", tt.url, rules, tt.pattern)
 		}
 	}
 	a := noise.New("web", ruleset.NoiseSpec)
@@ -165,7 +173,7 @@ func TestInfrastructure(t *testing.T) {
 		request(a, "/health", 0)
 	}
 	if found := a.Detect(at(0)); found != nil {
-		t.Errorf("19 health checks are nothing: %+v", found)
+		t.Errorf("after 19 health checks: found %+v, want nothing", found)
 	}
 }
 
@@ -209,7 +217,7 @@ func TestTimeline(t *testing.T) {
 					}
 				}
 				if got != s.found || hidden != s.hidden {
-					t.Errorf("step %d: found %q, hidden %v", i, got, hidden)
+					t.Errorf("step %d: found %q, hidden %v, want %q, %v", i, got, hidden, s.found, s.hidden)
 				}
 				a = restored(t, a)
 			}
@@ -218,38 +226,48 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestWhatARuleHides(t *testing.T) {
-	const message = "[vite] failed 17"
-	a := seen(20, fail(message))
-	if hidden, _ := log(a, fail("[vite] failed 18"), 1); !hidden {
-		t.Error("an error of a tool is hidden")
-	}
-	words := warn("slow 17")
-	a = seen(20, words)
-	if hidden, _ := log(a, words, 1); !hidden {
-		t.Error("the warning is hidden")
-	}
-	if hidden, _ := log(a, fail("slow 17"), 1); hidden {
-		t.Error("an error with the words of a noisy warning is not")
-	}
-	ofTool := &telemetry.Log{Level: telemetry.LevelError, Message: "slow 17", Source: "chrome-extension://a/b.js"}
-	if hidden, _ := log(a, ofTool, 1); hidden {
-		t.Error("the same words from a tool are another pattern")
-	}
-	if r := a.Rules(at(0)); len(r) != 1 || r[0].Hidden != 1 {
-		t.Errorf("got %+v", r)
+	ofTool, ofApp := fail("[vite] failed 17"), warn("slow 17")
+	for _, tt := range []struct {
+		name       string
+		rule, line *telemetry.Log
+		want       bool
+	}{
+		{"an error of a tool", ofTool, fail("[vite] failed 18"), true},
+		{"a warning", ofApp, ofApp, true},
+		{"an error with the words of a noisy warning", ofApp, fail("slow 17"), false},
+		{"the same words from a tool", ofApp, &telemetry.Log{Level: telemetry.LevelError, Message: "slow 17", Source: "chrome-extension://a/b.js"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			a := seen(20, tt.rule)
+			if hidden, _ := log(a, tt.line, 1); hidden != tt.want {
+				t.Errorf("hidden = %v, want %v", hidden, tt.want)
+			}
+			count := uint64(0)
+			if tt.want {
+				count = 1
+			}
+			if r := a.Rules(at(0)); len(r) != 1 || r[0].Hidden != count {
+				t.Errorf("rules = %+v, want one that hid %d lines", r, count)
+			}
+		})
 	}
 }
 
 func TestRemovedRulesStayAway(t *testing.T) {
 	a := seen(20, warn("slow 17"))
 	id := a.Rules(at(0))[0].ID
-	if a.Remove("noise_000000000000") || !a.Remove(id) || a.Remove(id) {
-		t.Error("remove reports whether there was a rule")
+	for i, tt := range []struct {
+		id   string
+		want bool
+	}{{"noise_000000000000", false}, {id, true}, {id, false}} {
+		if got := a.Remove(tt.id); got != tt.want {
+			t.Errorf("removal %d, of %s = %v, want %v", i, tt.id, got, tt.want)
+		}
 	}
 	a = restored(t, a)
 	log(a, warn("slow 17"), 1)
 	if found := a.Detect(at(2)); found != nil || len(a.Rules(at(0))) > 0 {
-		t.Errorf("it came back: %+v", found)
+		t.Errorf("after the removal: found %+v and rules %+v, want none", found, a.Rules(at(0)))
 	}
 }
 
@@ -264,12 +282,18 @@ func TestAlert(t *testing.T) {
 	}
 	found := a.Detect(at(0))
 	got, ok := found.Alert()
-	if !ok || got.Title != "Noise found and hidden" || got.Detail != "Hidden from now on: slow <str> | /health" || got.Context["proposed"] != 1 ||
-		got.Severity != alert.Info || got.Category != alert.Noise || got.Source != alert.SourceNoise || found.Len() != 3 {
-		t.Errorf("got %+v", got)
+	want := alert.Alert{
+		Title: "Noise found and hidden", Detail: "Hidden from now on: slow <str> | /health", Context: map[string]any{"applied": 2, "proposed": 1},
+		Severity: alert.Info, Category: alert.Noise, Source: alert.SourceNoise, DedupKey: got.DedupKey,
+	}
+	if diff := cmp.Diff(want, got); diff != "" || !ok {
+		t.Errorf("ok = %v, want true; alert (-want +got):\n%s", ok, diff)
+	}
+	if found.Len() != 3 {
+		t.Errorf("%d patterns found, want 3", found.Len())
 	}
 	if again, _ := found.Alert(); again.DedupKey != got.DedupKey || !strings.HasPrefix(got.DedupKey, "noise:web:noise_") {
-		t.Errorf("keys %q, %q", got.DedupKey, again.DedupKey)
+		t.Errorf("dedup keys = %q, then %q, want the same, beginning with noise:web:noise_", got.DedupKey, again.DedupKey)
 	}
 	only := noise.New("web", ruleset.NoiseSpec)
 	for range 10 {
@@ -277,16 +301,15 @@ func TestAlert(t *testing.T) {
 	}
 	proposed := only.Detect(at(0))
 	if _, ok := proposed.Alert(); ok || proposed.Len() != 1 || len(only.Rules(at(0))) != 1 {
-		t.Errorf("a proposal is found and listed, but not announced: %+v", proposed)
+		t.Errorf("of a proposal: alert %v, found %+v, rules %+v, want no alert, one found, one rule", ok, proposed, only.Rules(at(0)))
 	}
 	var none *noise.Found
-	if _, ok := none.Alert(); ok {
-		t.Error("nothing was found")
+	if got, ok := none.Alert(); ok {
+		t.Errorf("alert of nothing = %+v, want none", got)
 	}
 }
 
-// TestAlertOfMany: what is hidden and finds no room in the announcement is not passed
-// over.
+// TestAlertOfMany checks that an alert counts the patterns for which it has no room.
 func TestAlertOfMany(t *testing.T) {
 	a := noise.New("web", ruleset.NoiseSpec)
 	const patterns, each = 30, 100
@@ -299,7 +322,7 @@ func TestAlertOfMany(t *testing.T) {
 	named := strings.Count(got.Detail, "xxx |")
 	if want := fmt.Sprintf(" | and %d more, which observe noise lists", patterns-named); named < 15 || !strings.HasSuffix(got.Detail, want) ||
 		len(got.Detail) > alert.MaxDetail || got.Context["applied"] != patterns {
-		t.Errorf("%d are named in %d bytes: %+v", named, len(got.Detail), got)
+		t.Errorf("%d patterns are named in %d bytes of %+v, want at least 15 in at most %d, then %q", named, len(got.Detail), got, alert.MaxDetail, want)
 	}
 }
 
@@ -318,7 +341,7 @@ func TestBounds(t *testing.T) {
 		log(a, warn("line "+letters(i)), 0)
 	}
 	if a.Patterns() != noise.MaxPatterns || a.Evicted() != 5 {
-		t.Errorf("%d patterns, %d evicted", a.Patterns(), a.Evicted())
+		t.Errorf("%d patterns, %d evicted, want %d, 5", a.Patterns(), a.Evicted(), noise.MaxPatterns)
 	}
 
 	a = noise.New("web", ruleset.NoiseSpec)
@@ -328,16 +351,16 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	if found := a.Detect(at(0)); len(found.Applied) != noise.MaxRules || a.LeftOut() != 3 {
-		t.Errorf("%d rules, %d left out", found.Len(), a.LeftOut())
+		t.Errorf("%d rules, %d left out, want %d, 3", found.Len(), a.LeftOut(), noise.MaxRules)
 	}
 	if found := a.Detect(at(time.Minute)); found != nil {
-		t.Errorf("rules in use must stay: %+v", found)
+		t.Errorf("while all rules are in use: found %+v, want nothing", found)
 	}
 	for range 20 {
 		log(a, warn("newcomer"), time.Hour)
 	}
 	if found := a.Detect(at(time.Hour)); found.Len() != 1 || len(a.Rules(at(0))) != noise.MaxRules {
-		t.Errorf("an idle rule makes room: %+v of %d", found, len(a.Rules(at(0))))
+		t.Errorf("with idle rules: found %+v, %d rules, want one found, %d rules", found, len(a.Rules(at(0))), noise.MaxRules)
 	}
 	restored(t, a)
 }
@@ -356,7 +379,7 @@ func TestManual(t *testing.T) {
 		ids = append(ids, id)
 	}
 	if ids[0] != ids[3] || len(m.Rules("", at(0))) != 3 {
-		t.Errorf("the same rule was doubled: %v", ids)
+		t.Errorf("ids = %v with %d rules, want the first and the last equal, 3 rules", ids, len(m.Rules("", at(0))))
 	}
 	var restored noise.Manual
 	snapshottest.Copy(t, m, &restored)
@@ -377,18 +400,24 @@ func TestManual(t *testing.T) {
 		{"api", telemetry.KindNetwork, "/TRACKER.js", false},
 	} {
 		if got := m.Hides(tt.app, tt.kind, noise.Sighting{Text: tt.text}, at(0)); got != tt.want {
-			t.Errorf("%+v: %v", tt, got)
+			t.Errorf("%s event of app %s with text %q: hidden = %v, want %v", tt.kind, tt.app, tt.text, got, tt.want)
 		}
 	}
 	var hidden []uint64
 	for _, r := range m.Rules("", at(0)) {
 		hidden = append(hidden, r.Hidden)
 	}
-	if !slices.Equal(hidden, []uint64{1, 1, 2}) || len(m.Rules("api", at(0))) != 2 {
-		t.Errorf("hidden %v", hidden)
+	if diff := cmp.Diff([]uint64{1, 1, 2}, hidden); diff != "" {
+		t.Errorf("hidden events of each rule (-want +got):\n%s", diff)
 	}
-	if !m.Remove(ids[0]) || m.Remove(ids[0]) || m.Hides("web", telemetry.KindLog, noise.Sighting{Text: "deprecated"}, at(0)) {
-		t.Error("remove")
+	if n := len(m.Rules("api", at(0))); n != 2 {
+		t.Errorf("%d rules about the app api, want 2", n)
+	}
+	if first, second := m.Remove(ids[0]), m.Remove(ids[0]); !first || second {
+		t.Errorf("Remove = %v, then %v, want true, then false", first, second)
+	}
+	if m.Hides("web", telemetry.KindLog, noise.Sighting{Text: "deprecated"}, at(0)) {
+		t.Error("a removed rule hides an event, want it shown")
 	}
 	for i := range noise.MaxManual - 2 {
 		if _, err := m.Add(add("", "", fmt.Sprint("pattern ", i)), at(0)); err != nil {
@@ -396,7 +425,7 @@ func TestManual(t *testing.T) {
 		}
 	}
 	if _, err := m.Add(add("", "", "one more"), at(0)); !errors.Is(err, noise.ErrFull) {
-		t.Errorf("got %v", err)
+		t.Errorf("Add over the limit: error = %v, want %v", err, noise.ErrFull)
 	}
 }
 
@@ -417,13 +446,13 @@ func TestCheck(t *testing.T) {
 		{query.NoiseRequest{}, noise.ErrAction},
 	} {
 		if got := noise.Check(tt.c); !errors.Is(got, tt.want) {
-			t.Errorf("%+v: %v", tt.c, got)
+			t.Errorf("Check(%+v) = %v, want %v", tt.c, got, tt.want)
 		}
 	}
 }
 
-// However lines come: the rule is exactly what counting all of them gives, and
-// a restart in between changes nothing.
+// TestCountsAreExact compares the confidence of a rule with a count of all lines, with
+// restarts.
 func TestCountsAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := noise.New("web", ruleset.NoiseSpec)
@@ -450,13 +479,13 @@ func TestCountsAreExact(t *testing.T) {
 			if rules := a.Rules(at(0)); len(rules) > 0 {
 				got = int(rules[0].Confidence*100 + 0.5)
 				if (rules[0].State == "applied") != (got >= 90) {
-					t.Fatalf("%+v", rules[0])
+					t.Fatalf("rule = %+v, want it applied from 0.9 on, else proposed", rules[0])
 				}
 			}
-			// A run of auto-detection within a burst may have seen more than the
-			// one at its end, and less of it is never taken back.
+			// A run of auto-detection within a burst may have counted more lines than the
+			// one at its end, and the confidence never falls.
 			if got < want {
-				t.Fatalf("confidence %d, want %d", got, want)
+				t.Fatalf("confidence = %d, want at least %d", got, want)
 			}
 			want = got
 			if rapid.Bool().Draw(t, "restart") {
@@ -474,7 +503,7 @@ func restoredBy(t fataler, a *noise.App, by ruleset.Noise) *noise.App {
 	again := noise.New("web", by)
 	snapshottest.Copy(t, a, again)
 	if again.Size() != a.Size() {
-		t.Fatal("size", again.Size(), "was", a.Size())
+		t.Fatal("restored: size", again.Size(), "want", a.Size())
 	}
 	return again
 }
