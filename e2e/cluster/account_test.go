@@ -28,7 +28,7 @@ const (
 	atAgent  = "the agent"
 )
 
-func whos() []string { return []string{inStream, atReader, atAgent} }
+func readers() []string { return []string{inStream, atReader, atAgent} }
 
 // notableDelay is the delay from which an alert gets a line in the test's log.
 const notableDelay = 2 * time.Second
@@ -71,9 +71,9 @@ func (r *rig) awaited(before time.Time) map[string][]string {
 			continue
 		}
 		what := fmt.Sprintf("%s of %s, accepted at %s", s.Name, s.App, s.Accepted.Format(time.TimeOnly))
-		for who, got := range map[string]map[string]bool{inStream: raised, atReader: heard, atAgent: delivered} {
-			if !got[s.Name] && (s.App != silencedApp || who != atAgent) {
-				missing[who] = append(missing[who], what)
+		for reader, got := range map[string]map[string]bool{inStream: raised, atReader: heard, atAgent: delivered} {
+			if !got[s.Name] && (s.App != silencedApp || reader != atAgent) {
+				missing[reader] = append(missing[reader], what)
 			}
 		}
 	}
@@ -89,26 +89,36 @@ func (r *rig) settled(t *testing.T) {
 	var missing map[string][]string
 	if !poll(t, settledIn, func() bool {
 		missing = r.awaited(begin)
-		for _, who := range whos() {
-			if _, seen := since[who]; !seen && len(missing[who]) == 0 {
-				since[who] = time.Now()
+		for _, reader := range readers() {
+			if _, seen := since[reader]; !seen && len(missing[reader]) == 0 {
+				since[reader] = time.Now()
 			}
 		}
 		return len(missing) == 0
 	}) {
-		t.Fatalf("%s after everything is ready again, alerts are missing: %s", time.Since(begin), show(missing))
+		t.Fatalf("alerts are missing %s after everything is ready again, want none: %s", time.Since(begin), show(missing))
 	}
-	for _, who := range whos() {
-		if late := since[who].Sub(begin); late > notableDelay {
-			t.Logf("%s had everything %.1f s after everything was ready", who, late.Seconds())
+	for _, reader := range readers() {
+		if late := since[reader].Sub(begin); late > notableDelay {
+			t.Logf("%s had everything %.1f s after everything was ready", reader, late.Seconds())
 		}
 	}
 }
 
+// show lists what each reader lacks.
 func show(missing map[string][]string) string {
 	var b strings.Builder
-	for who, list := range missing {
-		fmt.Fprintf(&b, "\n%s lacks %d:\n\t%s", who, len(list), strings.Join(list[:min(len(list), maxShown)], "\n\t"))
+	for reader, list := range missing {
+		fmt.Fprintf(&b, "\n%s lacks %d:\n\t%s", reader, len(list), strings.Join(list[:min(len(list), maxShown)], "\n\t"))
+	}
+	return b.String()
+}
+
+// showCounts lists the wrong counts of each kind.
+func showCounts(wrong map[string][]string) string {
+	var b strings.Builder
+	for kind, list := range wrong {
+		fmt.Fprintf(&b, "\n%s: %d:\n\t%s", kind, len(list), strings.Join(list[:min(len(list), maxShown)], "\n\t"))
 	}
 	return b.String()
 }
@@ -185,11 +195,11 @@ func (r *rig) account(t *testing.T) {
 	k, sent := r.telemetry(t), r.traffic.Sent()
 	all, bad := r.alerts.list()
 	if len(bad) > 0 {
-		t.Errorf("no alerts: %v", bad)
+		t.Errorf("messages in the stream of alerts that are none: %v, want only alerts", bad)
 	}
 	t.Logf("%d accepted in %d messages, %d repeated by the sender; %d alerts", len(sent), k.messages, repeated, len(all))
 	if len(k.partitions) != partitions {
-		t.Errorf("telemetry is in the partitions %v, of %d", k.partitions, partitions)
+		t.Errorf("telemetry is in the partitions %v, want all %d", k.partitions, partitions)
 	}
 	checkKept(t, sent, k)
 	checkRaised(t, sent, k, all)
@@ -197,7 +207,7 @@ func (r *rig) account(t *testing.T) {
 	r.checkDelivered(t, sent, all)
 	for _, d := range r.Detector {
 		if lost, ok := r.metric(t.Context(), d, containers.PortDetector, "tocsin_detector_lost_messages_total"); !ok || lost != 0 {
-			t.Errorf("%s reports %v lost messages (%v)", d.Name, lost, ok)
+			t.Errorf("%s reports %v lost messages (an answer: %t), want 0", d.Name, lost, ok)
 		}
 	}
 }
@@ -216,7 +226,7 @@ func checkKept(t *testing.T, sent []traffic.Sent, k kept) {
 		}
 	}
 	if len(lost) > 0 {
-		t.Errorf("%d accepted and not stored: %s", len(lost), strings.Join(lost[:min(len(lost), maxShown)], "\n\t"))
+		t.Errorf("%d events were accepted and not stored, want none: %s", len(lost), strings.Join(lost[:min(len(lost), maxShown)], "\n\t"))
 	}
 	t.Logf("%d are stored more than once, because an answer was lost", twice)
 }
@@ -228,7 +238,7 @@ func checkRaised(t *testing.T, sent []traffic.Sent, k kept, all []harness.Heard)
 	for i := range all {
 		a := &all[i].Alert
 		if before, known := ids[a.ID]; known {
-			t.Errorf("alert %s at %d and %d", a.ID, before, all[i].Seq)
+			t.Errorf("alert %s is stored at %d and %d, want once", a.ID, before, all[i].Seq)
 		}
 		ids[a.ID] = all[i].Seq
 		switch name := nameOf(a); {
@@ -237,7 +247,7 @@ func checkRaised(t *testing.T, sent []traffic.Sent, k kept, all []harness.Heard)
 		case a.Revises != "":
 			revised[name]++
 			if _, known := ids[a.Revises]; !known {
-				t.Errorf("alert %s revises %s, which is not there", a.ID, a.Revises)
+				t.Errorf("alert %s revises %s, want an alert before it", a.ID, a.Revises)
 			}
 		default:
 			first[name] += max(a.Count, 1)
@@ -246,7 +256,7 @@ func checkRaised(t *testing.T, sent []traffic.Sent, k kept, all []harness.Heard)
 	wrong := map[string][]string{}
 	expect := func(s traffic.Sent, what string, got, want int) {
 		if got != want {
-			wrong[what] = append(wrong[what], fmt.Sprintf("%s of %s is there %d times, not %d; stored %d times, accepted at %s",
+			wrong[what] = append(wrong[what], fmt.Sprintf("%s of %s was raised %d times, want %d; stored %d times, accepted at %s",
 				s.Name, s.App, got, want, k.copies[s.Name], s.Accepted.Format(time.TimeOnly)))
 		}
 		delete(first, s.Name)
@@ -266,10 +276,10 @@ func checkRaised(t *testing.T, sent []traffic.Sent, k kept, all []harness.Heard)
 		}
 	}
 	if len(wrong) > 0 {
-		t.Errorf("alerts that are not there exactly once: %s", show(wrong))
+		t.Errorf("alerts that were not raised exactly as often as wanted: %s", showCounts(wrong))
 	}
 	if len(first) > 0 {
-		t.Errorf("alerts about what was never accepted: %v", first)
+		t.Errorf("alerts about what was never accepted = %v, want none", first)
 	}
 	t.Logf("alerts about the cluster itself: %v", others)
 }
@@ -284,15 +294,15 @@ func (r *rig) checkReader(t *testing.T, all []harness.Heard) {
 	})
 	n, trouble := r.reader.Connections()
 	if len(trouble) > 0 {
-		t.Errorf("the dashboard's reader was delivered: %v", trouble)
+		t.Errorf("errors of the dashboard's reader = %v, want none", trouble)
 	}
 	for i := range max(len(heard), len(all)) {
 		switch {
 		case i >= len(heard) || i >= len(all):
-			t.Errorf("the dashboard's reader has %d alerts, the stream %d", len(heard), len(all))
+			t.Errorf("the dashboard's reader has %d alerts, want %d as in the stream", len(heard), len(all))
 			return
 		case heard[i].Seq != all[i].Seq || heard[i].Alert.ID != all[i].Alert.ID:
-			t.Errorf("at %d the dashboard's reader has %d %s, the stream %d %s", i, heard[i].Seq, heard[i].Alert.ID, all[i].Seq, all[i].Alert.ID)
+			t.Errorf("alert %d of the dashboard's reader = %d %s, want %d %s as in the stream", i, heard[i].Seq, heard[i].Alert.ID, all[i].Seq, all[i].Alert.ID)
 			return
 		}
 	}
@@ -304,13 +314,13 @@ func (r *rig) checkDelivered(t *testing.T, sent []traffic.Sent, all []harness.He
 	t.Helper()
 	list, failed := r.agent.list()
 	if len(failed) > 0 {
-		t.Errorf("the agent's calls failed: %v", failed)
+		t.Errorf("failed calls of the agent = %v, want none", failed)
 	}
 	delivered, raised := map[string]int{}, map[string]int{}
 	for i := range list {
 		delivered[nameOf(&list[i])] += max(list[i].Count, 1)
 		if list[i].App == silencedApp {
-			t.Errorf("the agent was delivered what is silenced: %s", list[i].Title)
+			t.Errorf("the agent got the silenced alert %q, want it suppressed", list[i].Title)
 		}
 	}
 	for i := range all {
@@ -324,11 +334,11 @@ func (r *rig) checkDelivered(t *testing.T, sent []traffic.Sent, all []harness.He
 			continue
 		}
 		if delivered[s.Name] != raised[s.Name] {
-			wrong = append(wrong, fmt.Sprintf("%s of %s %d times, not %d", s.Name, s.App, delivered[s.Name], raised[s.Name]))
+			wrong = append(wrong, fmt.Sprintf("%s of %s %d times, want %d", s.Name, s.App, delivered[s.Name], raised[s.Name]))
 		}
 	}
 	if len(wrong) > 0 {
-		t.Errorf("what the agent was delivered: %d are wrong: %s", len(wrong), strings.Join(wrong[:min(len(wrong), maxShown)], "\n\t"))
+		t.Errorf("%d alerts were not delivered to the agent as often as they were raised: %s", len(wrong), strings.Join(wrong[:min(len(wrong), maxShown)], "\n\t"))
 	}
 	t.Logf("the agent was delivered %d alerts", len(list))
 }

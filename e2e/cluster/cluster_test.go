@@ -12,14 +12,20 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness/containers"
+	"github.com/tocsin-bus/tocsin/e2e/harness/traffic"
 )
 
 const (
 	// takenOverIn bounds how long the partitions of a dead detector may have no owner.
 	takenOverIn = 5 * time.Second
-	// downFor is how long a killed process stays down, cutFor how long a server has no
-	// network, and pausedFor how long a process is paused.
-	downFor, cutFor, pausedFor = 3 * time.Second, 10 * time.Second, 30 * time.Second
+	// downFor bounds how long a killed process stays down, see missesAlert.
+	downFor = 3 * time.Second
+	// cutFor is how long a server has no network. The others must count it as gone: they
+	// ping it every 2 s, and close the connection after two pings without an answer.
+	cutFor = 10 * time.Second
+	// pausedFor is how long a process is paused. It must be longer than any lease, ping or
+	// timeout of a request, and as long as the server keeps an idle consumer.
+	pausedFor = 30 * time.Second
 )
 
 // TestCluster runs three NATS servers, two ingest services, two detectors, a gateway and a
@@ -47,7 +53,7 @@ func TestCluster(t *testing.T) {
 		add("kill "+c.Name, func(t *testing.T) { r.kill(t, c) })
 	}
 	add("kill gateway", func(t *testing.T) {
-		if err := r.agent.away(t.Context(), func() { r.kill(t, r.Gateway) }); err != nil {
+		if err := r.agent.pauseWhile(t.Context(), func() { r.kill(t, r.Gateway) }); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -86,7 +92,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// pass lets time pass under load.
+// pass lets time pass under load. It is for outages whose length is what is tested.
 func pass(t *testing.T, d time.Duration) {
 	t.Helper()
 	select {
@@ -96,11 +102,26 @@ func pass(t *testing.T, d time.Duration) {
 	}
 }
 
+// missesAlert waits until an alert was raised about something that was accepted after
+// since: a process that is down since then has missed it. It gives up after downFor,
+// because nothing is accepted while the server with the telemetry is down.
+func (r *rig) missesAlert(t *testing.T, since time.Time) {
+	t.Helper()
+	poll(t, downFor, func() bool {
+		all, _ := r.alerts.list()
+		raised := map[string]bool{}
+		for i := range all {
+			raised[nameOf(&all[i].Alert)] = true
+		}
+		return slices.ContainsFunc(r.traffic.Sent(), func(s traffic.Sent) bool { return s.Accepted.After(since) && raised[s.Name] })
+	})
+}
+
 // kill kills a container and starts it again.
 func (r *rig) kill(t *testing.T, c *containers.Container) {
 	t.Helper()
 	must(t, c.Kill(t.Context()))
-	pass(t, downFor)
+	r.missesAlert(t, time.Now())
 	must(t, c.Start(t.Context()))
 	begin := time.Now()
 	r.readyAt(t, c)
@@ -111,7 +132,7 @@ func (r *rig) kill(t *testing.T, c *containers.Container) {
 func (r *rig) takenOver(t *testing.T, by *containers.Container, since time.Time) {
 	t.Helper()
 	if !poll(t, takenOverIn, func() bool { return r.owned(t.Context(), by) == partitions }) {
-		t.Errorf("%s owns %d of %d partitions %s after the other one ended", by.Name, r.owned(t.Context(), by), partitions, time.Since(since))
+		t.Errorf("%s owns %d partitions %s after the other one ended, want %d", by.Name, r.owned(t.Context(), by), time.Since(since), partitions)
 	}
 	t.Logf("%s has taken over %.1f s after the other one ended", by.Name, time.Since(since).Seconds())
 }
@@ -133,7 +154,19 @@ func (r *rig) killDetectors(t *testing.T) {
 	for _, d := range r.Detector {
 		must(t, d.Kill(t.Context()))
 	}
-	pass(t, downFor)
+	// They find a backlog: as much as one round of all apps was accepted meanwhile.
+	dead, accepted := time.Now(), 0
+	if !poll(t, readyIn, func() bool {
+		accepted = 0
+		for _, s := range r.traffic.Sent() {
+			if s.Accepted.After(dead) {
+				accepted++
+			}
+		}
+		return accepted >= len(apps())
+	}) {
+		t.Fatalf("%d events were accepted within %s without a detector, want %d", accepted, readyIn, len(apps()))
+	}
 	for _, d := range r.Detector {
 		must(t, d.Start(t.Context()))
 	}
@@ -184,7 +217,7 @@ func (r *rig) roll(t *testing.T) {
 			code, err := c.Stop(t.Context())
 			must(t, err)
 			if code != 0 && !slices.Contains(r.NATS, c) {
-				t.Errorf("%s ends with %d", c.Name, code)
+				t.Errorf("exit code of %s = %d, want 0", c.Name, code)
 			}
 			must(t, c.Start(t.Context()))
 			begin := time.Now()
@@ -197,7 +230,7 @@ func (r *rig) roll(t *testing.T) {
 			again()
 			continue
 		}
-		if err := r.agent.away(t.Context(), again); err != nil {
+		if err := r.agent.pauseWhile(t.Context(), again); err != nil {
 			t.Fatal(fmt.Errorf("a session after the restart: %w", err))
 		}
 	}

@@ -26,17 +26,17 @@ func (r *rig) results(t *testing.T) {
 		CI []struct{ Commit, Name string } `json:"ci"`
 	}
 	if err := json.Unmarshal([]byte(blocks[0]), &reply); err != nil {
-		t.Fatalf("%v: %s", err, blocks[0])
+		t.Fatalf("decode %s: %v", blocks[0], err)
 	}
 	seen := map[string]bool{}
 	for _, result := range reply.CI {
 		if seen[result.Commit] {
-			t.Errorf("twice: %s", result.Commit)
+			t.Errorf("the results have the commit %s twice, want once", result.Commit)
 		}
 		seen[result.Commit] = true
 	}
 	if len(reply.CI) == 0 {
-		t.Errorf("no results: %s", blocks[0])
+		t.Errorf("observe ci = %s, want results", blocks[0])
 	}
 }
 
@@ -61,7 +61,7 @@ func (r *rig) page(t *testing.T) {
 		text, err = chromedp.Run(ctx, chromedp.Evaluate[string](`document.body.innerText`))
 		return err == nil && strings.Contains(text, fmt.Sprintf("of %d alerts", len(all))) && strings.Contains(text, newest.Title)
 	}) {
-		t.Errorf("the page does not show %d alerts and %q:\n%s", len(all), newest.Title, text)
+		t.Errorf("text of the page, want \"of %d alerts\" and %q:\n%s", len(all), newest.Title, text)
 	}
 }
 

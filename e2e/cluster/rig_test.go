@@ -156,7 +156,7 @@ func (r *rig) readyAt(t *testing.T, c *containers.Container) {
 		output = fmt.Sprintf("%d %s %v", a.Status, a.Body, err)
 		return err == nil && a.Status == http.StatusOK
 	}) {
-		t.Fatalf("%s is not ready: %s", c.Name, output)
+		t.Fatalf("%s is not ready after %s: %s, want 200", c.Name, readyIn, output)
 	}
 }
 
@@ -244,7 +244,7 @@ func (r *rig) shared(t *testing.T) {
 		}
 		return counts[0] == partitions/2 && counts[1] == partitions/2
 	}) {
-		t.Fatalf("the detectors own %v of %d partitions", counts, partitions)
+		t.Fatalf("the detectors own %v partitions after %s, want %d each", counts, readyIn, partitions/2)
 	}
 }
 
@@ -259,7 +259,7 @@ func (r *rig) home(t *testing.T) *containers.Container {
 		}
 		return leader != ""
 	}) {
-		t.Fatal("no server reports that it has the telemetry")
+		t.Fatalf("no server reports within %s that it has the telemetry, want one", readyIn)
 	}
 	i := slices.IndexFunc(r.NATS, func(c *containers.Container) bool { return c.Name == leader })
 	return r.NATS[i]
@@ -297,7 +297,7 @@ func (s *stored) list() (all []harness.Heard, bad []string) {
 type agent struct {
 	url, token string
 
-	looking sync.Mutex // locked during a call, and while the gateway is down
+	calling sync.Mutex // locked during a call, and while the gateway is down
 	session *harness.Agent
 
 	mu        sync.Mutex
@@ -315,11 +315,11 @@ func (a *agent) dial(ctx context.Context) (err error) {
 	return nil
 }
 
-// away pauses the agent while something is done to the gateway, and then connects
+// pauseWhile pauses the agent while something is done to the gateway, and then connects
 // again.
-func (a *agent) away(ctx context.Context, do func()) error {
-	a.looking.Lock()
-	defer a.looking.Unlock()
+func (a *agent) pauseWhile(ctx context.Context, do func()) error {
+	a.calling.Lock()
+	defer a.calling.Unlock()
 	old := a.session
 	do()
 	_ = old.Close() // its session ended with the gateway
@@ -335,16 +335,16 @@ func (a *agent) run(ctx context.Context) {
 			return
 		case <-every.C:
 		}
-		a.look(ctx)
+		a.observe(ctx)
 	}
 }
 
-func (a *agent) look(ctx context.Context) {
-	a.looking.Lock()
-	defer a.looking.Unlock()
-	calling, cancel := context.WithTimeout(ctx, time.Minute)
+func (a *agent) observe(ctx context.Context) {
+	a.calling.Lock()
+	defer a.calling.Unlock()
+	callCtx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	o, err := a.session.Observe(calling, map[string]any{"what": "alerts", "limit": 1})
+	o, err := a.session.Observe(callCtx, map[string]any{"what": "alerts", "limit": 1})
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil && ctx.Err() == nil {
@@ -354,8 +354,8 @@ func (a *agent) look(ctx context.Context) {
 }
 
 func (a *agent) close() {
-	a.looking.Lock()
-	defer a.looking.Unlock()
+	a.calling.Lock()
+	defer a.calling.Unlock()
 	_ = a.session.Close() // the test has what it wanted
 }
 
