@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
@@ -15,7 +16,7 @@ import (
 
 func at(ms int) time.Time { return time.UnixMilli(1_770_000_000_000 + int64(ms)) }
 
-// every makes times from first to last, both in, step apart, in milliseconds.
+// every returns the times from first to last, step apart, in milliseconds.
 func every(first, last, step int) []int {
 	var out []int
 	for t := first; t <= last; t += step {
@@ -24,8 +25,8 @@ func every(first, last, step int) []int {
 	return out
 }
 
-// Each row is when errors come and when a spike is found, in milliseconds.
-func TestSpikes(t *testing.T) {
+// TestRatioSpikes checks at which errors spikes begin, in milliseconds.
+func TestRatioSpikes(t *testing.T) {
 	tests := []struct {
 		name   string
 		errors []int
@@ -43,13 +44,11 @@ func TestSpikes(t *testing.T) {
 		{"31 where 10 are usual", slices.Concat(every(0, 959_000, 1000), every(969_001, 969_031, 1)), []int{4_000, 969_031}},
 		{"5 where 4 are usual", slices.Concat(every(0, 57_500, 2500), every(70_000, 70_004, 1)), nil},
 		{"errors 70 s old are forgotten", slices.Concat(every(0, 57_500, 2500), every(127_500, 127_504, 1)), []int{127_504}},
-		// Section 11 of the contract replaces section 5's "after c has been at or under
-		// 1.5x, or 30 s later": a return within 120 s is the same spike.
 		{"what returns within 120 s of the calm is the same spike", slices.Concat(every(0, 4, 1), every(10_005, 10_009, 1), every(135_000, 135_010, 1)), []int{4}},
 		{"three errors are no return", slices.Concat(every(0, 4, 1), every(60_000, 60_002, 1), every(130_003, 130_010, 1)), []int{4, 130_007}},
 		{"the next spike after 120 s of calm", slices.Concat(every(0, 4, 1), every(130_003, 130_010, 1)), []int{4, 130_007}},
 		{"it goes on while errors stay over 1.5x", every(0, 200_000, 100), []int{400}},
-		{"what stays for 15 min is the measure from then on", slices.Concat(every(0, 1_000_000, 100), every(1_000_001, 1_000_300, 1)), []int{400, 1_000_203}},
+		{"what stays for 15 min is the average from then on", slices.Concat(every(0, 1_000_000, 100), every(1_000_001, 1_000_300, 1)), []int{400, 1_000_203}},
 		{"a clock that is set back starts again", []int{90_000, 90_001, 90_002, 90_003, 0, 1, 2, 3, 4}, []int{4}},
 		{"an avalanche is one spike", growing(45_000), []int{50}},
 	}
@@ -69,8 +68,8 @@ func TestSpikes(t *testing.T) {
 	}
 }
 
-// growing makes errors whose rate doubles every 3 s, so that the last 10 s
-// always hold far more than 3 times the average.
+// growing returns errors whose rate doubles every 3 s, so that the last 10 s always have far
+// more than 3 times the average.
 func growing(until int) []int {
 	var out []int
 	for t, step := 10, 10; t <= until; t += step {
@@ -83,7 +82,7 @@ func growing(until int) []int {
 	return out
 }
 
-func TestSpikeCounts(t *testing.T) {
+func TestRatioSpikeCounts(t *testing.T) {
 	var c spike.RatioCounter
 	for _, ms := range every(0, 959_000, 1000) {
 		c.Add(at(ms))
@@ -94,38 +93,38 @@ func TestSpikeCounts(t *testing.T) {
 			last = s
 		}
 	}
-	if last != (spike.RatioSpike{Count: 31, Average: 10}) {
-		t.Errorf("got %+v", last)
+	if want := (spike.RatioSpike{Count: 31, Average: 10}); last != want {
+		t.Errorf("spike = %+v, want %+v", last, want)
 	}
 }
 
-// Each row is when errors come, and when it is asked whether no spike continues.
-func TestOver(t *testing.T) {
+// TestRatioOver checks at which times no spike is open.
+func TestRatioOver(t *testing.T) {
 	five := every(0, 4, 1)
 	// Four errors in 10 s are usual, then five times as many come for a minute.
 	usual := slices.Concat(every(0, 300_000, 2500), every(300_001, 360_000, 500))
 	for _, tt := range []struct {
 		name   string
 		errors []int
-		ask    int
+		query  int
 		want   bool
 	}{
 		{"no error at all", nil, 0, true},
 		{"no spike", every(0, 3, 1), 3, true},
 		{"at once", five, 4, false},
-		{"it is calm with one left, but has to stay so for 120 s", five, 10_003, false},
+		{"calm with one error left, which has to last 120 s", five, 10_003, false},
 		{"just under 120 s later", five, 130_002, false},
 		{"120 s later", five, 130_003, true},
 		{"long after", five, 1_000_000, true},
-		{"three errors are no return", slices.Concat(five, every(100_000, 100_002, 1)), 130_003, true},
-		{"four are", slices.Concat(five, every(100_000, 100_003, 1)), 130_003, false},
+		{"three errors do not return to the spike's level", slices.Concat(five, every(100_000, 100_002, 1)), 130_003, true},
+		{"four errors do", slices.Concat(five, every(100_000, 100_003, 1)), 130_003, false},
 		{"and 120 s after they have left the window it ends", slices.Concat(five, every(100_000, 100_003, 1)), 230_003, true},
-		{"an incident of a minute: its errors are not its measure", usual, 360_000, false},
-		{"nor is it over while fewer than three times as many come", slices.Concat(usual, every(361_000, 600_000, 1250)), 600_000, false},
+		{"a spike of a minute: its own errors do not end it", usual, 360_000, false},
+		{"it goes on while twice as many as usual come", slices.Concat(usual, every(361_000, 600_000, 1250)), 600_000, false},
 		{"it ends 120 s after it is back at what is usual", slices.Concat(usual, every(361_000, 500_000, 2500)), 500_000, true},
 		{"not before", slices.Concat(usual, every(361_000, 480_000, 2500)), 480_000, false},
-		{"what stays is no spike after 15 min", every(0, 904_000, 1000), 904_000, true},
-		{"but one until then", every(0, 903_000, 1000), 903_999, false},
+		{"what stays is the new level after 15 min", every(0, 904_000, 1000), 904_000, true},
+		{"and a spike until then", every(0, 903_000, 1000), 903_999, false},
 		{"a clock that was set back", five, -1, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -133,41 +132,50 @@ func TestOver(t *testing.T) {
 			for _, ms := range tt.errors {
 				c.Add(at(ms))
 			}
-			if _, over, _ := c.Over(at(tt.ask)); over != tt.want {
-				t.Errorf("over at %d: got %v, want %v", tt.ask, over, tt.want)
+			if _, over, _ := c.Over(at(tt.query)); over != tt.want {
+				t.Errorf("Over(%d ms) = %v, want %v", tt.query, over, tt.want)
 			}
 		})
 	}
 }
 
-func TestAlert(t *testing.T) {
-	a := spike.RatioSpike{Count: 31, Average: 10}.Alert("web", alert.SignalRequests)
-	if a.Title != "Error spike in requests: more than 3x the rolling average" ||
-		a.Detail != "31 errors in the last 10 s, rolling average 10.0 (of the 60 s before)" ||
-		a.DedupKey != "anomaly:web:requests" || a.Context[alert.SignalKey] != "requests" ||
-		a.Severity != alert.Error || a.Category != alert.Anomaly || a.Source != alert.SourceAnomaly {
-		t.Errorf("got %+v", a)
-	}
-	if stayed := (spike.RatioSpike{Count: 12, Average: 10, Stayed: true}).Resolution("web", alert.SignalLogs, "id"); stayed.Title != "Error rate in logs stays at the spike's level, now treated as normal" ||
-		stayed.Context[alert.OutcomeKey] != alert.NewLevel || stayed.Resolves != "id" {
-		t.Errorf("got %+v, want the new level", stayed)
+func TestRatioAlert(t *testing.T) {
+	begin := spike.RatioSpike{Count: 31, Average: 10}.Alert("web", alert.SignalRequests)
+	if diff := cmp.Diff(alert.Alert{
+		Title:  "Error spike in requests: more than 3x the rolling average",
+		Detail: "31 errors in the last 10 s, rolling average 10.0 (of the 60 s before)", DedupKey: "anomaly:web:requests",
+		Severity: alert.Error, Category: alert.Anomaly, Source: alert.SourceAnomaly,
+		Context: map[string]any{alert.SignalKey: "requests", "count": 31, "average": 10.0},
+	}, begin); diff != "" {
+		t.Errorf("the beginning (-want +got):\n%s", diff)
 	}
 	end := spike.RatioSpike{Count: 12, Average: 10}.Resolution("web", alert.SignalRequests, "id")
-	if end.Title != "Resolved: Error spike in requests" || end.Resolves != "id" || end.Severity != alert.Info ||
-		end.Detail != "12 errors in the last 10 s, rolling average 10.0 (of the 60 s before)" ||
-		end.DedupKey != a.DedupKey || end.Category != a.Category || end.Source != a.Source || end.Context[alert.SignalKey] != "requests" {
-		t.Errorf("got %+v", end)
+	if diff := cmp.Diff(alert.Alert{
+		Title: "Resolved: Error spike in requests", Resolves: "id",
+		Detail: "12 errors in the last 10 s, rolling average 10.0 (of the 60 s before)", DedupKey: "anomaly:web:requests",
+		Severity: alert.Info, Category: alert.Anomaly, Source: alert.SourceAnomaly,
+		Context: map[string]any{alert.SignalKey: "requests", "count": 12, "average": 10.0},
+	}, end); diff != "" {
+		t.Errorf("the end (-want +got):\n%s", diff)
+	}
+	stayed := spike.RatioSpike{Count: 12, Average: 10, Stayed: true}.Resolution("web", alert.SignalLogs, "id")
+	if diff := cmp.Diff(alert.Alert{
+		Title: "Error rate in logs stays at the spike's level, now treated as normal", Resolves: "id",
+		Detail: "12 errors in the last 10 s, rolling average 10.0 (of the 60 s before)", DedupKey: "anomaly:web:logs",
+		Severity: alert.Info, Category: alert.Anomaly, Source: alert.SourceAnomaly,
+		Context: map[string]any{alert.SignalKey: "logs", "count": 12, "average": 10.0, alert.OutcomeKey: alert.NewLevel},
+	}, stayed); diff != "" {
+		t.Errorf("the new level (-want +got):\n%s", diff)
 	}
 }
 
-// The rule, written as the contract has it, over all errors there ever were.
-// Whether a spike has calmed or ended between two errors is looked at in every
-// millisecond at which anything changes.
+// model is a simple implementation of the rule over all errors. It checks whether a spike has
+// calmed or ended at every millisecond at which a count changes.
 type model struct {
 	errors                    []int
 	open, calm                bool
 	opened, calmSince, frozen int
-	looked                    int
+	checked                   int
 }
 
 func (m *model) count(from, to int) (n int) {
@@ -194,11 +202,11 @@ func (m *model) at(t int) {
 }
 
 func (m *model) over(t int) bool {
-	m.look(t)
+	m.check(t)
 	return !m.open
 }
 
-func (m *model) look(t int) {
+func (m *model) check(t int) {
 	var moments []int
 	for _, e := range m.errors {
 		moments = append(moments, e+10_000, e+70_000, e+130_000, e+190_000)
@@ -206,15 +214,15 @@ func (m *model) look(t int) {
 	moments = append(moments, m.opened+900_000)
 	slices.Sort(moments)
 	for _, moment := range moments {
-		if moment > m.looked && moment <= t {
+		if moment > m.checked && moment <= t {
 			m.at(moment)
 		}
 	}
-	m.looked = t
+	m.checked = t
 }
 
 func (m *model) add(t int) bool {
-	m.look(t)
+	m.check(t)
 	m.errors = append(m.errors, t)
 	c, before := m.counts(t)
 	if m.open {
@@ -230,17 +238,17 @@ func (m *model) add(t int) bool {
 	return true
 }
 
-func TestAgainstModel(t *testing.T) {
+func TestRatioAgainstModel(t *testing.T) {
 	gaps := []int{0, 0, 1, 10, 100, 500, 1000, 2500, 9_999, 10_000, 10_001, 29_999, 60_000, 69_999, 70_000, 119_999, 120_000, 130_000, 900_000}
 	rapid.Check(t, func(t *rapid.T) {
-		c, m := &spike.RatioCounter{}, &model{looked: -1, opened: -1 << 40}
+		c, m := &spike.RatioCounter{}, &model{checked: -1, opened: -1 << 40}
 		now := 0
 		for range rapid.IntRange(1, 25).Draw(t, "bursts") {
-			for range rapid.IntRange(0, 3).Draw(t, "looks") {
-				now += rapid.SampledFrom(gaps).Draw(t, "look")
+			for range rapid.IntRange(0, 3).Draw(t, "checks") {
+				now += rapid.SampledFrom(gaps).Draw(t, "pause")
 				counted, got, _ := c.Over(at(now))
 				if want := m.over(now); got != want || counted.Count != m.count(now-10_000, now) {
-					t.Fatalf("at %d after %v: over %v of %+v, want %v", now, m.errors, got, counted, want)
+					t.Fatalf("Over(%d) after %v = %v with %d errors, want %v with %d", now, m.errors, got, counted.Count, want, m.count(now-10_000, now))
 				}
 			}
 			now += rapid.SampledFrom(gaps).Draw(t, "gap")
@@ -248,12 +256,12 @@ func TestAgainstModel(t *testing.T) {
 			for range rapid.IntRange(1, 12).Draw(t, "errors") {
 				_, got := c.Add(at(now))
 				if want := m.add(now); got != want {
-					t.Fatalf("at %d after %v: got %v, want %v", now, m.errors, got, want)
+					t.Fatalf("Add(%d) after %v = %v, want %v", now, m.errors, got, want)
 				}
 				now += step
 			}
 			if rapid.Bool().Draw(t, "restart") {
-				c = restored(t, c)
+				c = restoredRatio(t, c)
 			}
 		}
 	})
@@ -261,18 +269,17 @@ func TestAgainstModel(t *testing.T) {
 
 type fataler interface{ Fatal(...any) }
 
-func restored(t fataler, c *spike.RatioCounter) *spike.RatioCounter {
+func restoredRatio(t fataler, c *spike.RatioCounter) *spike.RatioCounter {
 	again := &spike.RatioCounter{}
 	snapshottest.Copy(t, c, again)
 	if again.Size() != c.Size() {
-		t.Fatal("size", again.Size(), "was", c.Size())
+		t.Fatal("restored size:", again.Size(), "want", c.Size())
 	}
 	return again
 }
 
-// An error in every millisecond is the most cells there can be; they are given
-// back when the rate falls.
-func TestBounded(t *testing.T) {
+// TestRatioBounded checks the size with an error in every millisecond, and after that.
+func TestRatioBounded(t *testing.T) {
 	var c spike.RatioCounter
 	for ms := range 100_000 {
 		c.Add(at(ms))
@@ -281,14 +288,14 @@ func TestBounded(t *testing.T) {
 	if want := 16 << 17; c.Size() != want { // the power of two above 70,000
 		t.Errorf("%d bytes, want %d", c.Size(), want)
 	}
-	restored(t, &c)
+	restoredRatio(t, &c)
 	c.Add(at(300_000))
-	if c.Size() != 16*16 {
-		t.Errorf("%d bytes after silence", c.Size())
+	if want := 16 * 16; c.Size() != want {
+		t.Errorf("%d bytes after silence, want %d", c.Size(), want)
 	}
 }
 
-func TestRestoreRefuses(t *testing.T) {
+func TestRatioRestoreRefuses(t *testing.T) {
 	for name, tt := range map[string]struct {
 		room          int
 		times, counts []int64
@@ -310,12 +317,12 @@ func TestRestoreRefuses(t *testing.T) {
 			snapshot.Uint(s, 4, &tt.recent, 0)
 		})
 		if err := snapshot.Read(data, (&spike.RatioCounter{}).State); err == nil {
-			t.Errorf("%s: got no error", name)
+			t.Errorf("%s: got no error, want one", name)
 		}
 	}
 }
 
-func BenchmarkAdd(b *testing.B) {
+func BenchmarkRatioAdd(b *testing.B) {
 	b.ReportAllocs()
 	var c spike.RatioCounter
 	now := at(0)
@@ -325,9 +332,9 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// TestCount checks that errors that were counted only are no spike, and that the counter
-// judges the next ones by them.
-func TestCount(t *testing.T) {
+// TestRatioCount checks that Count finds no spike, and that the errors it counted are part of
+// the average for later ones.
+func TestRatioCount(t *testing.T) {
 	c, start := &spike.RatioCounter{}, time.UnixMilli(1_770_000_000_000)
 	for second := range 70 {
 		at := start.Add(time.Duration(second) * time.Second)
@@ -335,8 +342,8 @@ func TestCount(t *testing.T) {
 		c.Count(at, 10)
 	}
 	now := start.Add(69 * time.Second)
-	if counted, over, _ := c.Over(now); !over || counted.Count != 200 || counted.Average != 0 && counted.Average != 200 {
-		t.Errorf("got %+v, over %v; want 200 and no spike", counted, over)
+	if counted, over, _ := c.Over(now); !over || counted.Count != 200 {
+		t.Errorf("Over = %+v, %v, want 200 errors and no spike", counted, over)
 	}
 	total, cells := int64(0), 0
 	for _, n := range c.Errors() {
@@ -345,7 +352,7 @@ func TestCount(t *testing.T) {
 	if total != 1400 || cells != 70 {
 		t.Errorf("got %d errors at %d times, want 1400 at 70", total, cells)
 	}
-	c = restored(t, c)
+	c = restoredRatio(t, c)
 	added := 0
 	for ; added < 1000; added++ {
 		if _, found := c.Add(now); found {
