@@ -3,10 +3,11 @@ package ciresult_test
 import (
 	"cmp"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/tocsin-bus/tocsin/services/detector/ciresult"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
@@ -14,7 +15,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/ci"
 )
 
-// Every alert leaves, the i-th under the id i.
+// TestTimeline publishes every alert. The alert of step i has the id "id"+i.
 func TestTimeline(t *testing.T) {
 	type result = ci.Result
 	steps := []struct {
@@ -41,27 +42,28 @@ func TestTimeline(t *testing.T) {
 	results := ciresult.New()
 	for i, s := range steps {
 		id := fmt.Sprint("id", i)
-		a := take(results, &s.result, id)
-		if a.Revises != s.revises || a.Resolves != s.resolves || a.DedupKey != s.key {
-			t.Errorf("step %d: revises %q, resolves %q, key %q", i, a.Revises, a.Resolves, a.DedupKey)
+		a := publish(results, &s.result, id)
+		got, want := [...]string{a.Revises, a.Resolves, a.DedupKey}, [...]string{s.revises, s.resolves, s.key}
+		if got != want {
+			t.Errorf("step %d: revises, resolves, dedup key = %q, want %q", i, got, want)
 		}
 		results = restored(t, results)
 	}
 }
 
-// take is the alert about a result, which leaves.
-func take(results *ciresult.Results, result *ci.Result, id string) alert.Alert {
-	taken := results.Prepare(result)
-	results.MarkPublished(taken, id)
-	return taken.Alert
+// publish publishes the alert about a result.
+func publish(results *ciresult.Results, result *ci.Result, id string) alert.Alert {
+	pending := results.Prepare(result)
+	results.MarkPublished(pending, id)
+	return pending.Alert
 }
 
-// TestBranch: what fixes a branch is a success of whichever commit, once.
+// TestBranch checks which failures of a branch a success resolves.
 func TestBranch(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// runs are "commit status" or "commit status ref", those in brackets are
-		// suppressed; want is what each resolves, by its place.
+		// runs are "commit status" or "commit status ref". The alerts of those in brackets
+		// are suppressed. want has the indexes of the runs that each one resolves.
 		runs string
 		want string
 	}{
@@ -81,19 +83,19 @@ func TestBranch(t *testing.T) {
 		{"without a branch the commit", "a failure, b success, a success", "- - 0"},
 		{"a branch is no commit", "main failure, x success main", "- -"},
 		{"a success that is suppressed ends nothing yet", "a failure main, (b success main), b success main", "- 0 0"},
-		{"of a failure that is suppressed no reader knows", "(a failure main), b success main", "- -"},
+		{"a failure that is suppressed is not resolved", "(a failure main), b success main", "- -"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			results := ciresult.New()
 			var got []string
 			for i, run := range strings.Split(tt.runs, ", ") {
-				held := strings.HasPrefix(run, "(")
+				suppressed := strings.HasPrefix(run, "(")
 				fields := append(strings.Fields(strings.Trim(run, "()")), "")
-				taken := results.Prepare(&ci.Result{Source: "custom", Commit: fields[0], Status: fields[1], Ref: fields[2], Name: "build"})
-				if !held {
-					results.MarkPublished(taken, fmt.Sprint(i))
+				pending := results.Prepare(&ci.Result{Source: "custom", Commit: fields[0], Status: fields[1], Ref: fields[2], Name: "build"})
+				if !suppressed {
+					results.MarkPublished(pending, fmt.Sprint(i))
 				}
-				got = append(got, cmp.Or(strings.Join(append([]string{taken.Alert.Resolves}, taken.Alert.AlsoResolves...), "+"), "-"))
+				got = append(got, cmp.Or(strings.Join(append([]string{pending.Alert.Resolves}, pending.Alert.AlsoResolves...), "+"), "-"))
 				results = restored(t, results)
 			}
 			if got := strings.Join(got, " "); got != tt.want {
@@ -121,8 +123,8 @@ func TestAlert(t *testing.T) {
 		},
 		DedupKey: "ci:github-actions:abc123:build:failure:1",
 	}
-	if got := take(ciresult.New(), result, "id"); !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
+	if diff := gocmp.Diff(want, publish(ciresult.New(), result, "id")); diff != "" {
+		t.Errorf("alert (-want +got):\n%s", diff)
 	}
 	for _, tt := range []struct {
 		result   ci.Result
@@ -133,8 +135,8 @@ func TestAlert(t *testing.T) {
 		{ci.Result{Status: "error", Source: "custom", Ref: "main"}, "CI error: custom on main", alert.Error},
 		{ci.Result{Status: "failure", Source: "custom", Name: "build"}, "CI failure: build", alert.Error},
 	} {
-		if a := take(ciresult.New(), &tt.result, "id"); a.Title != tt.title || a.Severity != tt.severity {
-			t.Errorf("got %q, %q", a.Title, a.Severity)
+		if a := publish(ciresult.New(), &tt.result, "id"); a.Title != tt.title || a.Severity != tt.severity {
+			t.Errorf("title, severity = %q, %q, want %q, %q", a.Title, a.Severity, tt.title, tt.severity)
 		}
 	}
 }
@@ -145,33 +147,49 @@ func TestBounds(t *testing.T) {
 	for range 15 {
 		result.Failures = append(result.Failures, ci.Failure{Name: long, Message: long})
 	}
-	a := take(ciresult.New(), result, "id")
+	a := publish(ciresult.New(), result, "id")
 	list := a.Context["failures"].([]any)
 	first := list[0].(map[string]any)
-	if len(list) != 10 || utf8.RuneCountInString(first["name"].(string)) != 200 || utf8.RuneCountInString(first["message"].(string)) != 500 {
-		t.Errorf("context with %d failures", len(list))
+	for _, tt := range []struct {
+		name      string
+		got, want int
+	}{
+		{"failures", len(list), 10},
+		{"characters of a name", utf8.RuneCountInString(first["name"].(string)), 200},
+		{"characters of a message", utf8.RuneCountInString(first["message"].(string)), 500},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("%s in the context: got %d, want %d", tt.name, tt.got, tt.want)
+		}
 	}
 	if !strings.HasSuffix(a.Detail, "; and 12 more") {
-		t.Errorf("detail ends %q", a.Detail[len(a.Detail)-40:])
+		t.Errorf("detail ends with %q, want %q", a.Detail[len(a.Detail)-40:], "; and 12 more")
 	}
 
 	results := ciresult.New()
 	for i := range ciresult.MaxResults + 1 {
-		take(results, &ci.Result{Status: "failure", Commit: fmt.Sprint(i)}, "id")
+		publish(results, &ci.Result{Status: "failure", Commit: fmt.Sprint(i)}, "id")
 	}
-	if results.Len() != ciresult.MaxResults || results.Evicted() != 1 || results.EvictedFailing() != 1 {
-		t.Errorf("%d results, %d and %d evicted", results.Len(), results.Evicted(), results.EvictedFailing())
+	if got := results.Len(); got != ciresult.MaxResults {
+		t.Errorf("Len() = %d, want %d", got, ciresult.MaxResults)
+	}
+	if got := results.Evicted(); got != 1 {
+		t.Errorf("Evicted() = %d, want 1", got)
+	}
+	if got := results.EvictedFailing(); got != 1 {
+		t.Errorf("EvictedFailing() = %d, want 1", got)
 	}
 	results = restored(t, results)
-	if results.Prepare(&ci.Result{Status: "success", Commit: "0"}).Alert.Resolves != "" ||
-		results.Prepare(&ci.Result{Status: "success", Commit: "1"}).Alert.Resolves != "id" {
-		t.Error("the oldest failure is forgotten, no other is")
+	for commit, want := range map[string]string{"0": "", "1": "id"} { // only the oldest is forgotten
+		if got := results.Prepare(&ci.Result{Status: "success", Commit: commit}).Alert.Resolves; got != want {
+			t.Errorf("a success of commit %s resolves %q, want %q", commit, got, want)
+		}
 	}
-	if a := take(results, &ci.Result{Status: "failure", Commit: "1"}, "new"); a.Revises != "id" {
-		t.Error("commit 1 is remembered")
+	if a := publish(results, &ci.Result{Status: "failure", Commit: "1"}, "new"); a.Revises != "id" {
+		t.Errorf("a failure of commit 1, which is remembered, revises %q, want %q", a.Revises, "id")
 	}
-	if a := take(results, &ci.Result{Status: "failure", Commit: "0"}, "new"); a.Revises != "" {
-		t.Error("commit 0 was forgotten")
+	if a := publish(results, &ci.Result{Status: "failure", Commit: "0"}, "new"); a.Revises != "" {
+		t.Errorf("a failure of commit 0, which was forgotten, revises %q, want none", a.Revises)
 	}
 }
 

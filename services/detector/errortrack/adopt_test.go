@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
@@ -39,8 +41,8 @@ func version6(t *testing.T, messages ...string) *errortrack.Errors {
 	return e
 }
 
-// TestAdoption: what an older version knew by its words is not reported once more, when it
-// is known by its stack now, and keeps its name. Errors are seen one after the other.
+// TestAdoption checks that an error that an older version knew by its template, and that is
+// now known by its stack, is not reported once more and keeps its name.
 func TestAdoption(t *testing.T) {
 	cart, menu, list := thrown("TypeError", "x is undefined", "renderCart"), thrown("TypeError", "x is undefined", "renderMenu"), thrown("TypeError", "x is undefined", "renderList")
 	plain := telemetry.Log{Message: cart.Message}
@@ -53,14 +55,14 @@ func TestAdoption(t *testing.T) {
 		want  []string
 	}{
 		{"nothing was known", nil, []telemetry.Log{cart, menu}, []time.Duration{0, 0}, []string{"New error", "New error"}},
-		{"other words were known", []string{"y"}, []telemetry.Log{cart}, []time.Duration{0}, []string{"New error"}},
-		{"the words were known", []string{cart.Message}, []telemetry.Log{cart, cart}, []time.Duration{time.Minute, 2 * time.Minute}, []string{"", ""}},
-		{"all with these words, within half an hour", []string{cart.Message}, []telemetry.Log{cart, menu, list}, []time.Duration{0, time.Minute, 30*time.Minute - time.Millisecond}, []string{"", "", ""}},
+		{"another message was known", []string{"y"}, []telemetry.Log{cart}, []time.Duration{0}, []string{"New error"}},
+		{"the message was known", []string{cart.Message}, []telemetry.Log{cart, cart}, []time.Duration{time.Minute, 2 * time.Minute}, []string{"", ""}},
+		{"all with this message, within half an hour", []string{cart.Message}, []telemetry.Log{cart, menu, list}, []time.Duration{0, time.Minute, 30*time.Minute - time.Millisecond}, []string{"", "", ""}},
 		{"later the first is back and others are new", []string{cart.Message}, []telemetry.Log{cart, menu, list}, []time.Duration{30 * time.Minute, 31 * time.Minute, 32 * time.Minute}, []string{"Error is back, former name", "New error", "New error"}},
 		{"one that was adopted is back", []string{cart.Message}, []telemetry.Log{cart, cart}, []time.Duration{time.Minute, time.Hour}, []string{"", "Error is back, former name"}},
-		{"without a stack it is what it was", []string{cart.Message}, []telemetry.Log{plain, plain}, []time.Duration{time.Minute, time.Hour}, []string{"", "Error is back, former name"}},
-		{"a fingerprint that is said now", []string{cart.Message}, []telemetry.Log{saying(plain, "cart")}, []time.Duration{time.Minute}, []string{""}},
-		{"what was seen without a stack by this version is another with one", nil, []telemetry.Log{plain, cart}, []time.Duration{0, 0}, []string{"New error, former name", "New error"}},
+		{"without a stack it is the same error", []string{cart.Message}, []telemetry.Log{plain, plain}, []time.Duration{time.Minute, time.Hour}, []string{"", "Error is back, former name"}},
+		{"with a sender's fingerprint", []string{cart.Message}, []telemetry.Log{withFingerprint(plain, "cart")}, []time.Duration{time.Minute}, []string{""}},
+		{"an error that this version saw without a stack is another one with a stack", nil, []telemetry.Log{plain, cart}, []time.Duration{0, 0}, []string{"New error, former name", "New error"}},
 	} {
 		for _, restarts := range []bool{false, true} {
 			t.Run(fmt.Sprint(tt.name, ", restarts ", restarts), func(t *testing.T) {
@@ -71,20 +73,17 @@ func TestAdoption(t *testing.T) {
 						e = restored(t, e)
 					}
 					a, _ := see(e, l, tt.after[i])
-					said := ""
+					outcome := ""
 					if a.Title != "" {
-						said = a.Title[:len("New error")]
-						if said == "Error is " {
-							said = "Error is back"
-						}
+						outcome, _, _ = strings.Cut(a.Title, ":")
 						if a.DedupKey == former.DedupKey && a.Context["fingerprint"] == former.Context["fingerprint"] && a.Context["fingerprint_version"] == 1 {
-							said += ", former name"
+							outcome += ", former name"
 						}
 					}
-					got = append(got, said)
+					got = append(got, outcome)
 				}
 				if !slices.Equal(got, tt.want) {
-					t.Errorf("%q, not %q", got, tt.want)
+					t.Errorf("alerts = %q, want %q", got, tt.want)
 				}
 			})
 		}
@@ -97,14 +96,13 @@ func restored(t fataler, e *errortrack.Errors) *errortrack.Errors {
 	again := errortrack.New()
 	snapshottest.Copy(t, e, again)
 	if again.Len() != e.Len() || again.Size() != e.Size() {
-		t.Fatal("restored", again.Len(), "of", e.Len())
+		t.Fatal("restored", again.Len(), "errors in", again.Size(), "bytes, want", e.Len(), "in", e.Size())
 	}
 	return again
 }
 
-// TestRestartIsNoRestart: whatever comes, a detector that is restarted now and then
-// raises the same alerts.
-func TestRestartIsNoRestart(t *testing.T) {
+// TestRestarts checks that a detector that is restarted at any time raises the same alerts.
+func TestRestarts(t *testing.T) {
 	functions := []string{"renderCart", "renderMenu", "t", "<anonymous>"}
 	messages := []string{"x is undefined", "order 17 not found", ""}
 	rapid.Check(t, func(t *rapid.T) {
@@ -113,7 +111,7 @@ func TestRestartIsNoRestart(t *testing.T) {
 		for range rapid.IntRange(1, 60).Draw(t, "errors") {
 			l := telemetry.Log{Level: telemetry.LevelError, Message: rapid.SampledFrom(messages).Draw(t, "message")}
 			if rapid.Bool().Draw(t, "stack") {
-				l = thrown(rapid.SampledFrom([]string{"TypeError", "CartError"}).Draw(t, "kind"), l.Message, rapid.SampledFrom(functions).Draw(t, "function"))
+				l = thrown(rapid.SampledFrom([]string{"TypeError", "CartError"}).Draw(t, "type"), l.Message, rapid.SampledFrom(functions).Draw(t, "function"))
 			}
 			l.Fingerprint = rapid.SampledFrom([]telemetry.Fingerprint{nil, nil, {"a"}, {"{{ default }}", "a"}}).Draw(t, "fingerprint")
 			now = now.Add(rapid.SampledFrom([]time.Duration{-time.Minute, 0, time.Millisecond, time.Second, time.Minute, time.Hour}).Draw(t, "gap"))
@@ -122,10 +120,13 @@ func TestRestartIsNoRestart(t *testing.T) {
 				again = restored(t, again)
 			}
 			event := &telemetry.Event{Log: &l}
-			a, news := steady.Log("web", event, tool, template.Append(nil, l.Message), now)
-			b, newsAgain := again.Log("web", event, tool, template.Append(nil, l.Message), now)
-			if news != newsAgain || fmt.Sprint(a) != fmt.Sprint(b) {
-				t.Fatalf("%v %+v, restarted %v %+v", news, a, newsAgain, b)
+			want, wantRaised := steady.Log("web", event, tool, template.Append(nil, l.Message), now)
+			got, raised := again.Log("web", event, tool, template.Append(nil, l.Message), now)
+			if raised != wantRaised {
+				t.Fatalf("raised = %v after restarts, want %v", raised, wantRaised)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Fatalf("alert after restarts (-want +got):\n%s", diff)
 			}
 		}
 	})
@@ -148,7 +149,7 @@ func TestRestoreRefuses(t *testing.T) {
 			snapshot.List(s, 1, &records, 1, func(seen *int64, s *snapshot.State) { putRecord(s, 1, 1, *seen, 0) })
 		})
 		if err := snapshot.Read(data, errortrack.New().State); err == nil {
-			t.Errorf("%s: got no error", name)
+			t.Errorf("%s: got no error, want one", name)
 		}
 	}
 }
@@ -161,7 +162,7 @@ func BenchmarkKnownWithStack(b *testing.B) {
 	for name, l := range map[string]telemetry.Log{
 		"4KB":      {Message: "Uncaught TypeError: x is undefined", Stack: "TypeError: x is undefined" + frames},
 		"short":    thrown("TypeError", "x is undefined", "renderCart"),
-		"explicit": saying(telemetry.Log{Message: "x"}, "cart", "timeout"),
+		"sender's": withFingerprint(telemetry.Log{Message: "x"}, "cart", "timeout"),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

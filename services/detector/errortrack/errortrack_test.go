@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/detector/errortrack"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/services/detector/template"
@@ -40,36 +42,45 @@ func TestLog(t *testing.T) {
 	for _, s := range steps {
 		a, _ := log(errors, s.message, s.after)
 		if a.Title != s.want {
-			t.Errorf("at %v: %q, want %q", s.after, a.Title, s.want)
+			t.Errorf("at %v: title = %q, want %q", s.after, a.Title, s.want)
 		}
 	}
 }
 
 func TestAlert(t *testing.T) {
-	a, news := log(errortrack.New(), "Order 17 not found", 0)
-	if !news || a.Detail != "Order 17 not found" || a.DedupKey != "errors:web:4e22d7a571a1e799" || a.URL != "http://localhost:3000/cart" ||
-		a.Severity != alert.Error || a.Category != alert.Errors || a.Source != alert.SourceErrors ||
-		a.Context["source"] != "cart.js:10:5" || a.Context["fingerprint"] != "4e22d7a571a1e799" {
-		t.Errorf("got %+v", a)
+	a, raised := log(errortrack.New(), "Order 17 not found", 0)
+	if !raised {
+		t.Fatal("got no alert about a new error, want one")
+	}
+	if diff := cmp.Diff(alert.Alert{
+		Title: "New error: Order <n> not found", Detail: "Order 17 not found", DedupKey: "errors:web:4e22d7a571a1e799", URL: "http://localhost:3000/cart",
+		Severity: alert.Error, Category: alert.Errors, Source: alert.SourceErrors,
+		Context: map[string]any{
+			"source": "cart.js:10:5", "fingerprint": "4e22d7a571a1e799", "fingerprint_version": 1, "grouped_by": "message",
+			"state": "new", "seen": int64(1), "first_seen": "2026-01-28T14:30:00.000Z",
+		},
+	}, a); diff != "" {
+		t.Errorf("alert (-want +got):\n%s", diff)
 	}
 }
 
-// An extension that says the same words must not take the app's error away.
-func TestToolsAreApart(t *testing.T) {
+// TestErrorsOfTools checks that an error of a browser extension and one of the app with the
+// same message are two errors.
+func TestErrorsOfTools(t *testing.T) {
 	errors := errortrack.New()
 	event := &telemetry.Event{Log: &telemetry.Log{Level: telemetry.LevelError, Message: "boom"}}
 	keys := map[string]bool{}
 	for i, tool := range []bool{true, false, true, false} {
-		a, news := errors.Log("web", event, tool, []byte("boom"), start)
-		if news != (i < 2) {
-			t.Errorf("line %d: news %v", i, news)
+		a, raised := errors.Log("web", event, tool, []byte("boom"), start)
+		if want := i < 2; raised != want {
+			t.Errorf("line %d: raised = %v, want %v", i, raised, want)
 		}
-		if news {
+		if raised {
 			keys[a.DedupKey] = true
 		}
 	}
 	if len(keys) != 2 {
-		t.Errorf("keys %v", keys)
+		t.Errorf("dedup keys = %v, want 2", keys)
 	}
 }
 
@@ -82,23 +93,28 @@ func TestBoundedAndRestored(t *testing.T) {
 	again := errortrack.New()
 	snapshottest.Copy(t, errors, again)
 	for name, e := range map[string]*errortrack.Errors{"undisturbed": errors, "restored": again} {
-		if _, news := log(e, "one more", 2*time.Second); !news {
-			t.Errorf("%s: one more must be new", name)
+		if _, raised := log(e, "one more", 2*time.Second); !raised {
+			t.Errorf("%s: got no alert about one error more, want one", name)
 		}
 		var got []bool
 		for i := range 3 {
-			_, news := log(e, "error "+letters(i), 3*time.Second)
-			got = append(got, news)
+			_, raised := log(e, "error "+letters(i), 3*time.Second)
+			got = append(got, raised)
 		}
-		// 0 was used again, 1 was the oldest and had to go; asking for it drove
-		// 2 out.
-		if want := []bool{false, true, true}; !slices.Equal(got, want) || e.Evicted() != 3 || e.Len() != errortrack.MaxErrors {
-			t.Errorf("%s: news %v, %d evicted of %d", name, got, e.Evicted(), e.Len())
+		// 0 was used again, and 1 was the oldest and was evicted. Its return evicted 2.
+		if want := []bool{false, true, true}; !slices.Equal(got, want) {
+			t.Errorf("%s: raised = %v, want %v", name, got, want)
+		}
+		if got := e.Evicted(); got != 3 {
+			t.Errorf("%s: Evicted() = %d, want 3", name, got)
+		}
+		if got := e.Len(); got != errortrack.MaxErrors {
+			t.Errorf("%s: Len() = %d, want %d", name, got, errortrack.MaxErrors)
 		}
 	}
 }
 
-// letters spells a number in letters, which a template keeps.
+// letters writes a number in letters, which a template keeps.
 func letters(n int) string {
 	out := []byte(fmt.Sprint(n))
 	for i := range out {

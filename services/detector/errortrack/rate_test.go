@@ -10,10 +10,10 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// at is a time in seconds after some midnight.
+// at returns a time in seconds after the start.
 func at(s float64) time.Time { return time.UnixMilli(1_770_000_000_000 + int64(1000*s)) }
 
-// TestEscalates: when an error escalates, in seconds. Each row is how it comes.
+// TestEscalates checks at which times an error escalates, in seconds.
 func TestEscalates(t *testing.T) {
 	every := func(from, to, step float64) (all []float64) {
 		for s := from; s < to; s += step {
@@ -31,7 +31,7 @@ func TestEscalates(t *testing.T) {
 	const hour = 3600
 	for _, tt := range []struct {
 		name  string
-		comes []float64
+		times []float64
 		want  []float64
 	}{
 		{"at first, few", every(0, 30, 1), nil},
@@ -48,28 +48,28 @@ func TestEscalates(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newRate(at(0))
 			var got []float64
-			for _, s := range tt.comes {
+			for _, s := range tt.times {
 				if found, ok := r.add(at(s)); ok {
 					got = append(got, s)
 					if found.Count < minEscalation || found.LogP > maxLogP {
-						t.Errorf("%+v", found)
+						t.Errorf("finding = %+v, want at least %d errors and a LogP of at most %v", found, minEscalation, maxLogP)
 					}
 				}
 			}
 			if len(got) != len(tt.want) {
-				t.Fatalf("at %v, not %v", got, tt.want)
+				t.Fatalf("escalates at %v, want %v", got, tt.want)
 			}
 			for i, s := range got {
 				if d := s - tt.want[i]; d > 0.3 || d < -0.3 {
-					t.Errorf("at %v, not %v", got, tt.want)
+					t.Errorf("escalates at %v, want %v", got, tt.want)
 				}
 			}
 		})
 	}
 }
 
-// TestChanceIsNoEscalation: errors that come by chance, one by one or up to five
-// within seconds of each other, at most at some rate, hardly ever escalate in a day.
+// TestChanceIsNoEscalation checks that errors that come by chance, one by one or up to five
+// together, hardly ever escalate in a day.
 func TestChanceIsNoEscalation(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 11))
 	const days, day = 5, 86400.0
@@ -87,13 +87,13 @@ func TestChanceIsNoEscalation(t *testing.T) {
 				}
 			}
 			if reported > 2 {
-				t.Errorf("%v/s, up to %d together: %d in %d days", rate, together, reported, days)
+				t.Errorf("%v/s, up to %d together: %d escalations in %d days, want at most 2", rate, together, reported, days)
 			}
 		}
 	}
 }
 
-// TestRateIsRestored: with a restart at any time it raises the same alerts.
+// TestRateIsRestored checks that a rate with restarts finds the same escalations.
 func TestRateIsRestored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		steady, again := newRate(at(0)), newRate(at(0))
@@ -103,17 +103,17 @@ func TestRateIsRestored(t *testing.T) {
 			step := rapid.SampledFrom([]float64{0, 0.1, 0.9, 3}).Draw(t, "step")
 			for range rapid.IntRange(1, 40).Draw(t, "errors") {
 				now += step
-				a, ok := steady.add(at(now))
-				b, same := again.add(at(now))
-				if a != b || ok != same {
-					t.Fatalf("%v %+v, restarted %v %+v", ok, a, same, b)
+				want, wantOK := steady.add(at(now))
+				got, ok := again.add(at(now))
+				if got != want || ok != wantOK {
+					t.Fatalf("add = %+v, %v after restarts, want %+v, %v", got, ok, want, wantOK)
 				}
 			}
-			if rapid.Bool().Draw(t, "ask") {
-				a, calm, moved := steady.advance(at(now))
-				b, calmToo, movedToo := again.advance(at(now))
-				if a != b || calm != calmToo || moved != movedToo {
-					t.Fatalf("%v %+v, restarted %v %+v", calm, a, calmToo, b)
+			if rapid.Bool().Draw(t, "advance") {
+				want, wantEnded, wantChanged := steady.advance(at(now))
+				got, ended, changed := again.advance(at(now))
+				if got != want || ended != wantEnded || changed != wantChanged {
+					t.Fatalf("advance = %+v, %v, %v after restarts, want %+v, %v, %v", got, ended, changed, want, wantEnded, wantChanged)
 				}
 			}
 			if rapid.Bool().Draw(t, "restart") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
@@ -13,7 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// ends writes what an end would resolve as "first: the others".
+// ends returns what an end would resolve, as "first: the others".
 func ends(open *rule.Open) string {
 	var a alert.Alert
 	open.End(&a)
@@ -22,7 +23,8 @@ func ends(open *rule.Open) string {
 
 func TestOpen(t *testing.T) {
 	var open rule.Open
-	reported := func(f rule.Finding, id, want string) {
+	// publish publishes a finding, unless the id is empty, and checks which alerts are open.
+	publish := func(f rule.Finding, id, want string) {
 		t.Helper()
 		if id != "" {
 			f.MarkPublished(id)
@@ -37,20 +39,20 @@ func TestOpen(t *testing.T) {
 			t.Errorf("Any() = %v with %s open", got, want)
 		}
 	}
-	of := func(s alert.Severity) alert.Alert { return alert.Alert{Severity: s} }
-	reported(rule.New(of(alert.Warning), &open), "", ": ") // suppressed
-	reported(rule.End(of(alert.Info), &open), "n", ": ")
-	reported(rule.New(of(alert.Warning), &open), "a", "a: ")
-	reported(rule.New(of(alert.Error), &open), "b", "b: a")
-	reported(rule.New(of(alert.Warning), &open), "c", "b: a c")
-	reported(rule.New(of(alert.Error), &open), "d", "d: a b c")
-	reported(rule.End(of(alert.Info), &open), "", "d: a b c") // suppressed
-	reported(rule.Renewed(of(alert.Warning), &open), "e", "e: ")
-	end := rule.End(of(alert.Info), &open)
+	withSeverity := func(s alert.Severity) alert.Alert { return alert.Alert{Severity: s} }
+	publish(rule.New(withSeverity(alert.Warning), &open), "", ": ") // suppressed
+	publish(rule.End(withSeverity(alert.Info), &open), "n", ": ")
+	publish(rule.New(withSeverity(alert.Warning), &open), "a", "a: ")
+	publish(rule.New(withSeverity(alert.Error), &open), "b", "b: a")
+	publish(rule.New(withSeverity(alert.Warning), &open), "c", "b: a c")
+	publish(rule.New(withSeverity(alert.Error), &open), "d", "d: a b c")
+	publish(rule.End(withSeverity(alert.Info), &open), "", "d: a b c") // suppressed
+	publish(rule.Renewed(withSeverity(alert.Warning), &open), "e", "e: ")
+	end := rule.End(withSeverity(alert.Info), &open)
 	if end.Alert.Resolves != "e" {
-		t.Errorf("resolves %q", end.Alert.Resolves)
+		t.Errorf("Resolves = %q, want %q", end.Alert.Resolves, "e")
 	}
-	reported(end, "f", ": ")
+	publish(end, "f", ": ")
 }
 
 func TestNoting(t *testing.T) {
@@ -58,32 +60,40 @@ func TestNoting(t *testing.T) {
 	var note uint8
 	f := rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).Noting(&note, 3)
 	if note != 0 {
-		t.Error("noted before it was reported")
+		t.Errorf("note = %d before the finding is published, want 0", note)
 	}
-	if f.MarkPublished("a"); note != 3 || ends(&open) != "a: " {
-		t.Errorf("noted %d, %s is open", note, ends(&open))
+	if f.MarkPublished("a"); note != 3 {
+		t.Errorf("note = %d, want 3", note)
+	}
+	if got, want := ends(&open), "a: "; got != want {
+		t.Errorf("open alerts = %s, want %s", got, want)
 	}
 }
 
-// TestWithheld checks that a finding that another rule has reported is noted and not open.
+// TestWithheld checks that a withheld finding writes its note and is not open.
 func TestWithheld(t *testing.T) {
 	var open rule.Open
 	var note uint8
 	f := rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).Noting(&note, 3)
-	if f.Withhold(); note != 3 || open.Any() || f.Ends() {
-		t.Errorf("noted %d, open %v, ends %v", note, open.Any(), f.Ends())
+	f.Withhold()
+	if note != 3 {
+		t.Errorf("note = %d, want 3", note)
 	}
-	if rule.New(alert.Alert{}, &open).Withhold(); open.Any() { // without a note nothing happens
-		t.Error("it is open")
+	if f.Ends() {
+		t.Error("Ends() = true, want false")
+	}
+	rule.New(alert.Alert{}, &open).Withhold() // without a note nothing happens
+	if got, want := ends(&open), ": "; got != want {
+		t.Errorf("open alerts = %s, want %s", got, want)
 	}
 	if !rule.End(alert.Alert{}, &open).Ends() {
-		t.Error("an end does not end")
+		t.Error("Ends() = false of an end, want true")
 	}
 }
 
-// TestApart checks that what a snapshot of version 7 has under another dedup key stays
-// open beside what is reported again, and that older ones can't have it.
-func TestApart(t *testing.T) {
+// TestOwnKey checks that an alert of a snapshot of version 7 with another dedup key stays open
+// when later ones are replaced.
+func TestOwnKey(t *testing.T) {
 	var open rule.Open
 	snapshottest.Read(t, openState(
 		openAlert{"a", alert.Warning.Rank(), false},
@@ -93,7 +103,7 @@ func TestApart(t *testing.T) {
 		rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).MarkPublished("d")
 		rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).MarkPublished("e")
 		if ends(&open) != "b: e" {
-			t.Errorf("got %s, want b: e", ends(&open))
+			t.Errorf("open alerts = %s, want b: e", ends(&open))
 		}
 		var again rule.Open
 		snapshottest.Copy(t, &open, &again)
@@ -101,25 +111,25 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// openAlert has the fields of an alert that is open.
+// openAlert has the fields of an open alert in a snapshot.
 type openAlert struct {
-	id    string
-	rank  int
-	apart bool
+	id     string
+	rank   int
+	ownKey bool
 }
 
-// openState is the state of an Open with some alerts.
+// openState returns the state of an Open with some alerts.
 func openState(alerts ...openAlert) []byte {
 	return snapshot.Append(nil, func(s *snapshot.State) {
 		snapshot.List(s, 1, &alerts, 0, func(a *openAlert, s *snapshot.State) {
 			s.String(1, &a.id, 0)
 			snapshot.Uint(s, 2, &a.rank, 0)
-			s.Bool(3, &a.apart)
+			s.Bool(3, &a.ownKey)
 		})
 	})
 }
 
-// TestOpenIsBounded: the oldest is forgotten first, but not what the end names.
+// TestOpenIsBounded checks that the oldest alert is forgotten first, but not the most severe.
 func TestOpenIsBounded(t *testing.T) {
 	var open rule.Open
 	open.Add("worst", alert.Error)
@@ -127,15 +137,15 @@ func TestOpenIsBounded(t *testing.T) {
 		open.Add(fmt.Sprint(i), alert.Warning)
 	}
 	if got, want := ends(&open), "worst: 11 12 13 14 15 16 17 18 19"; got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("open alerts = %s, want %s", got, want)
 	}
 	before := open
 	open.Add("worse", alert.Error)
 	if got, want := ends(&open), "worse: 11 12 13 14 15 16 17 18 19"; got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("open alerts = %s, want %s", got, want)
 	}
 	if got, want := ends(&before), "worst: 11 12 13 14 15 16 17 18 19"; got != want {
-		t.Errorf("the copy: %s, want %s", got, want)
+		t.Errorf("open alerts of the copy = %s, want %s", got, want)
 	}
 }
 
@@ -154,13 +164,19 @@ func TestRestoreRefuses(t *testing.T) {
 func TestBounded(t *testing.T) {
 	short := []byte("ci:custom:abc:build:failure:1")
 	if got := rule.Bounded(short); !bytes.Equal(got, short) {
-		t.Errorf("%s", got)
+		t.Errorf("Bounded(%s) = %s, want it unchanged", short, got)
 	}
 	a, b := rule.Bounded([]byte(strings.Repeat("ä", 1000)+"a")), rule.Bounded([]byte(strings.Repeat("ä", 1000)+"b"))
-	if bytes.Equal(a, b) || len(a) > rule.MaxKey || !bytes.Equal(a, bytes.ToValidUTF8(a, nil)) {
-		t.Errorf("%d bytes: %s, %s", len(a), a, b)
+	if bytes.Equal(a, b) {
+		t.Errorf("got %s for two keys, want different ones", a)
+	}
+	if len(a) > rule.MaxKey {
+		t.Errorf("got %d bytes, want at most %d", len(a), rule.MaxKey)
+	}
+	if !utf8.Valid(a) {
+		t.Errorf("got %q, want valid UTF-8", a)
 	}
 	if again := rule.Bounded(bytes.Clone(a)); !bytes.Equal(again, a) {
-		t.Errorf("bounded again: %s", again)
+		t.Errorf("Bounded(%s) = %s, want it unchanged", a, again)
 	}
 }

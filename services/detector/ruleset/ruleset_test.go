@@ -114,7 +114,7 @@ func TestTableErrors(t *testing.T) {
 	} {
 		_, err := tt.flags.Table()
 		if err == nil {
-			t.Errorf("flags %+v: got no error", tt.flags)
+			t.Errorf("flags %+v: got no error, want one with %q", tt.flags, tt.want)
 			continue
 		}
 		for _, want := range tt.want {
