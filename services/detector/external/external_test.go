@@ -15,7 +15,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/external"
 )
 
-func made(key, episode, state string) *external.Alert {
+func report(key, episode, state string) *external.Alert {
 	return &external.Alert{Source: alert.SourceAlertmanager, Key: key, Episode: episode, State: state, Severity: alert.Error, Name: "Down"}
 }
 
@@ -39,28 +39,32 @@ func TestTimeline(t *testing.T) {
 		{"c", "", "firing", "", "", "without a start"},
 		{"c", "", "firing", "id14", "", "again"},
 	} {
-		a := take(alerts, made(s.key, s.episode, s.state), fmt.Sprint("id", i))
+		a := publish(alerts, report(s.key, s.episode, s.state), fmt.Sprint("id", i))
 		want := alert.Error
 		if s.state == external.StateResolved {
 			want = alert.Info
 		}
-		if a.Revises != s.revises || a.Resolves != s.resolves || a.DedupKey != "alertmanager:"+s.key+":"+s.state || a.Severity != want {
-			t.Errorf("%d, %s: revises %q, resolves %q, key %s, %s", i, s.why, a.Revises, a.Resolves, a.DedupKey, a.Severity)
+		if a.Severity != want {
+			t.Errorf("%d, %s: severity = %q, want %q", i, s.why, a.Severity, want)
+		}
+		if got, want := [...]string{a.Revises, a.Resolves, a.DedupKey}, [...]string{s.revises, s.resolves, "alertmanager:" + s.key + ":" + s.state}; got != want {
+			t.Errorf("%d, %s: revises, resolves, dedup key = %q, want %q", i, s.why, got, want)
 		}
 		alerts = restored(t, alerts)
 	}
 	for range 2 {
-		if a := alerts.Prepare(made("c", "", external.StateResolved)).Alert; a.Resolves != "id14" || a.Revises != "" {
-			t.Errorf("what was not reported must be news: %+v", a)
+		a := alerts.Prepare(report("c", "", external.StateResolved)).Alert // never published
+		if got, want := [...]string{a.Revises, a.Resolves}, [...]string{"", "id14"}; got != want {
+			t.Errorf("after an alert that was not published: revises, resolves = %q, want %q", got, want)
 		}
 	}
 }
 
-// take is the alert about another system's, which leaves.
-func take(alerts *rule.Alerts, e *external.Alert, id string) alert.Alert {
-	taken := alerts.Prepare(e)
-	alerts.MarkPublished(taken, id)
-	return taken.Alert
+// publish publishes the alert about a report.
+func publish(alerts *rule.Alerts, e *external.Alert, id string) alert.Alert {
+	pending := alerts.Prepare(e)
+	alerts.MarkPublished(pending, id)
+	return pending.Alert
 }
 
 func full(state string) *external.Alert {
@@ -75,7 +79,7 @@ func full(state string) *external.Alert {
 	}
 }
 
-// TestGolden: the alert as it goes out, but for what the fold fills in.
+// TestGolden checks the JSON of alerts, without the fields that package fold fills in.
 func TestGolden(t *testing.T) {
 	const labels = `"labels":{"alertname":"HighErrorRate","a␊b":"c","pod":"checkout-7d9f","severity":"critical"},`
 	for state, want := range map[string]string{
@@ -113,33 +117,33 @@ func sorted(t *testing.T, text string) string {
 	return string(out)
 }
 
-func TestWords(t *testing.T) {
+func TestTexts(t *testing.T) {
 	long := strings.Repeat("ä", 3000)
 	for _, tt := range []struct {
 		name          string
 		change        func(a *external.Alert)
 		title, detail string
 	}{
-		{"nothing said", func(*external.Alert) {}, "Alert firing: Down", ""},
+		{"no text", func(*external.Alert) {}, "Alert firing: Down", ""},
 		{"no name", func(a *external.Alert) { a.Name = "" }, "Alert firing", ""},
 		{"an app", func(a *external.Alert) { a.App = "shop" }, "Alert firing: Down on shop", ""},
 		{"the default app", func(a *external.Alert) { a.App = "default" }, "Alert firing: Down", ""},
 		{"a place", func(a *external.Alert) { a.App, a.Place = "shop", "shop-1" }, "Alert firing: Down on shop-1", ""},
-		{"a description alone", func(a *external.Alert) { a.Detail = "d" }, "Alert firing: Down", "d"},
+		{"only a description", func(a *external.Alert) { a.Detail = "d" }, "Alert firing: Down", "d"},
 		{"the same twice", func(a *external.Alert) { a.Summary, a.Detail = "d", "d" }, "Alert firing: Down", "d"},
-		{"resolved, nothing said", func(a *external.Alert) { a.State = "resolved" }, "Alert resolved: Down", ""},
+		{"resolved, no text", func(a *external.Alert) { a.State = "resolved" }, "Alert resolved: Down", ""},
 		{"left out", func(a *external.Alert) { a.Omitted = 3 }, "Alert firing: Down", "alertmanager left out more alerts of this group: 3"},
 		{"left out, and a long text", func(a *external.Alert) { a.Omitted, a.Summary = 3, long }, "Alert firing: Down",
 			strings.Repeat("ä", 1947) + "…; alertmanager left out more alerts of this group: 3"},
 	} {
-		e := made("a", "1", external.StateFiring)
+		e := report("a", "1", external.StateFiring)
 		tt.change(e)
 		a := rule.New().Prepare(e).Alert
-		if a.Title != tt.title || a.Detail != tt.detail {
-			t.Errorf("%s: %q, %q", tt.name, a.Title, a.Detail)
+		if got, want := [...]string{a.Title, a.Detail}, [...]string{tt.title, tt.detail}; got != want {
+			t.Errorf("%s: title, detail = %q, want %q", tt.name, got, want)
 		}
-		if tt.name == "left out, and a long text" && utf8.RuneCountInString(a.Detail) != alert.MaxDetail {
-			t.Errorf("%d characters", utf8.RuneCountInString(a.Detail))
+		if got := utf8.RuneCountInString(a.Detail); tt.name == "left out, and a long text" && got != alert.MaxDetail {
+			t.Errorf("%s: detail has %d characters, want %d", tt.name, got, alert.MaxDetail)
 		}
 	}
 }
@@ -147,17 +151,17 @@ func TestWords(t *testing.T) {
 func TestBounds(t *testing.T) {
 	alerts := rule.New()
 	for i := range rule.MaxAlerts + 1 {
-		take(alerts, made(fmt.Sprint(i), "1", external.StateFiring), "id")
+		publish(alerts, report(fmt.Sprint(i), "1", external.StateFiring), "id")
 	}
 	if alerts.Len() != rule.MaxAlerts || alerts.Evicted() != 1 {
-		t.Errorf("%d alerts, %d evicted", alerts.Len(), alerts.Evicted())
+		t.Errorf("%d alerts, %d evicted, want %d, 1", alerts.Len(), alerts.Evicted(), rule.MaxAlerts)
 	}
 	alerts = restored(t, alerts)
-	if a := take(alerts, made("1", "1", external.StateFiring), "new"); a.Revises != "id" {
-		t.Error("1 is remembered")
+	if a := publish(alerts, report("1", "1", external.StateFiring), "new"); a.Revises != "id" {
+		t.Errorf("alert 1, which is remembered: revises %q, want %q", a.Revises, "id")
 	}
-	if a := take(alerts, made("0", "1", external.StateFiring), "new"); a.Revises != "" {
-		t.Error("0 was forgotten")
+	if a := publish(alerts, report("0", "1", external.StateFiring), "new"); a.Revises != "" {
+		t.Errorf("alert 0, which was forgotten: revises %q, want none", a.Revises)
 	}
 }
 
@@ -168,7 +172,7 @@ func restored(t *testing.T, alerts *rule.Alerts) *rule.Alerts {
 	return again
 }
 
-func BenchmarkTake(b *testing.B) {
+func BenchmarkPublish(b *testing.B) {
 	alerts, all := rule.New(), make([]*external.Alert, 1000)
 	for i := range all {
 		all[i] = full(external.StateFiring)
@@ -177,7 +181,7 @@ func BenchmarkTake(b *testing.B) {
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
-		take(alerts, all[n%len(all)], "abcdefghijklmnopqrstuvwxyz")
+		publish(alerts, all[n%len(all)], "abcdefghijklmnopqrstuvwxyz")
 		n++
 	}
 }
@@ -185,7 +189,7 @@ func BenchmarkTake(b *testing.B) {
 func BenchmarkSave(b *testing.B) {
 	alerts := rule.New()
 	for i := range rule.MaxAlerts {
-		take(alerts, made(fmt.Sprintf("%016d", i), "2026-01-28T14:30:00.123Z", external.StateFiring), "abcdefghijklmnopqrstuvwxyz")
+		publish(alerts, report(fmt.Sprintf("%016d", i), "2026-01-28T14:30:00.123Z", external.StateFiring), "abcdefghijklmnopqrstuvwxyz")
 	}
 	b.ReportAllocs()
 	var state []byte

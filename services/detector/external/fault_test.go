@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	rule "github.com/tocsin-bus/tocsin/services/detector/external"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/external"
@@ -20,7 +22,8 @@ func crashing(state string) *external.Alert {
 	}
 }
 
-// TestFault: the alert about a fault, but for what the fold fills in.
+// TestFault checks the JSON of alerts about a fault, without the fields that package fold
+// fills in.
 func TestFault(t *testing.T) {
 	const context = `"context":{"cluster":"dev","namespace":"shop","kind":"Pod","name":"web-1","container":"app","fault":"crash_loop","fault_id":"f1",` +
 		`"panic":true,"release":"9f3c2ab","labels":{"app":"web","app.kubernetes.io/version":"9f3c2ab"}},` +
@@ -47,8 +50,8 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestFaultTimeline: the logs of a fault revise the alert about it, also once that
-// is over, and a pod that crashes again is news.
+// TestFaultTimeline checks that the logs of a fault revise its alert, also once the fault has
+// ended, and that another crash of the pod is a new alert.
 func TestFaultTimeline(t *testing.T) {
 	alerts := rule.New()
 	for i, s := range []struct{ episode, state, revises, resolves, why string }{
@@ -57,13 +60,14 @@ func TestFaultTimeline(t *testing.T) {
 		{"1", "resolved", "", "a", "its end"},
 		{"1", "resolved", "c", "a", "its end, reported again after a restart"},
 		{"2", "firing", "", "", "the next crash"},
-		{"3", "firing", "", "", "the one after that, whose end is none"},
+		{"3", "firing", "", "", "the one after that, without an end between"},
 		{"3", "resolved", "", "f", "its end"},
 	} {
 		e := crashing(s.state)
 		e.Episode = s.episode
-		if a := take(alerts, e, string(rune('a'+i))); a.Revises != s.revises || a.Resolves != s.resolves {
-			t.Errorf("%d, %s: revises %q, resolves %q", i, s.why, a.Revises, a.Resolves)
+		a := publish(alerts, e, string(rune('a'+i)))
+		if got, want := [...]string{a.Revises, a.Resolves}, [...]string{s.revises, s.resolves}; got != want {
+			t.Errorf("%d, %s: revises, resolves = %q, want %q", i, s.why, got, want)
 		}
 		alerts = restored(t, alerts)
 	}
@@ -71,10 +75,10 @@ func TestFaultTimeline(t *testing.T) {
 
 func TestFaultTitles(t *testing.T) {
 	for _, tt := range []struct {
-		fault                 string
-		change                func(f *external.Fault)
-		severity              alert.Severity
-		title, over, dedupKey string
+		fault                string
+		change               func(f *external.Fault)
+		severity             alert.Severity
+		title, end, dedupKey string
 	}{
 		{kube.Crash, nil, alert.Warning, "Crash: shop/web-1", "Crash is over: shop/web-1", "kubernetes:dev:shop:Pod/web-1:crash"},
 		{kube.OutOfMemory, nil, alert.Error, "Out of memory: shop/web-1", "No longer out of memory: shop/web-1", "kubernetes:dev:shop:Pod/web-1:out_of_memory"},
@@ -105,37 +109,42 @@ func TestFaultTitles(t *testing.T) {
 		}
 		a := rule.New().Prepare(e).Alert
 		e.State = external.StateResolved
-		over := rule.New().Prepare(e).Alert
-		if was := strings.HasPrefix(over.Detail, "was: "); was != (tt.fault == kube.WatchDegraded) {
-			t.Errorf("%s: %s", tt.fault, over.Detail)
+		end := rule.New().Prepare(e).Alert
+		if got, want := strings.HasPrefix(end.Detail, "was: "), tt.fault == kube.WatchDegraded; got != want {
+			t.Errorf("%s: detail of the end = %q, want it to begin with \"was: \": %v", tt.fault, end.Detail, want)
 		}
-		if a.Title != tt.title || a.Severity != tt.severity || a.DedupKey != tt.dedupKey || over.Title != tt.over || over.Severity != alert.Info || over.DedupKey != tt.dedupKey {
-			t.Errorf("%s: %s %q, %s; over: %s %q, %s", tt.fault, a.Severity, a.Title, a.DedupKey, over.Severity, over.Title, over.DedupKey)
+		if got, want := [...]string{a.Title, string(a.Severity), a.DedupKey}, [...]string{tt.title, string(tt.severity), tt.dedupKey}; got != want {
+			t.Errorf("%s: title, severity, dedup key = %q, want %q", tt.fault, got, want)
+		}
+		if got, want := [...]string{end.Title, string(end.Severity), end.DedupKey}, [...]string{tt.end, string(alert.Info), tt.dedupKey}; got != want {
+			t.Errorf("%s: title, severity, dedup key of the end = %q, want %q", tt.fault, got, want)
 		}
 	}
 	for _, fault := range kube.Faults() {
 		e := crashing(external.StateFiring)
 		e.Fault.Fault = fault
 		if a := rule.New().Prepare(e).Alert; a.Title == "Fault: shop/web-1 (app)" {
-			t.Errorf("%s has no title", fault)
+			t.Errorf("%s: title = %q, want one of its own", fault, a.Title)
 		}
 	}
 }
 
-// TestFaultOfWorkload: the alert is of the workload, whichever of its pods raises it.
+// TestFaultOfWorkload checks that the alerts about two pods of a workload are about the
+// workload.
 func TestFaultOfWorkload(t *testing.T) {
 	for _, pod := range []string{"web-1", "web-2"} {
 		e := crashing(external.StateFiring)
 		e.Fault.Name, e.Fault.Workload = pod, "Deployment/web/7d9f"
 		a := rule.New().Prepare(e).Alert
-		if a.Title != "Crash loop: shop/deployment web (app)" || a.DedupKey != "kubernetes:dev:shop:Deployment/web/7d9f/app:crash_loop" ||
-			a.Context["workload"] != "Deployment/web" || a.Context["workload_version"] != "7d9f" || a.Context["kind"] != "Pod" || a.Context["name"] != pod {
-			t.Errorf("%q, %q, %v", a.Title, a.DedupKey, a.Context)
+		got := []any{a.Title, a.DedupKey, a.Context["workload"], a.Context["workload_version"], a.Context["kind"], a.Context["name"]}
+		want := []any{"Crash loop: shop/deployment web (app)", "kubernetes:dev:shop:Deployment/web/7d9f/app:crash_loop", "Deployment/web", "7d9f", "Pod", pod}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("title, dedup key and context (-want +got):\n%s", diff)
 		}
 	}
 }
 
-// TestFaultKeys: what an inbox shows as one is one.
+// TestFaultKeys checks that different faults have different dedup keys, which readers can split.
 func TestFaultKeys(t *testing.T) {
 	seen := map[string]string{}
 	for _, tt := range []struct{ name, container, fault, reason string }{
@@ -145,14 +154,14 @@ func TestFaultKeys(t *testing.T) {
 	} {
 		e := crashing(external.StateFiring)
 		e.Name, e.Fault.Name, e.Fault.Container, e.Fault.Fault = tt.reason, tt.name, tt.container, tt.fault
-		what := strings.Join([]string{tt.name, tt.container, tt.fault, tt.reason}, " ")
+		fault := strings.Join([]string{tt.name, tt.container, tt.fault, tt.reason}, " ")
 		key := rule.New().Prepare(e).Alert.DedupKey
-		if same, is := seen[key]; is {
-			t.Errorf("%s and %s are one: %s", what, same, key)
+		if other, ok := seen[key]; ok {
+			t.Errorf("%s: dedup key = %s as of %s, want another one", fault, key, other)
 		}
-		seen[key] = what
+		seen[key] = fault
 		if parts := strings.Split(key, ":"); len(parts) != 5 || parts[2] != "shop" {
-			t.Errorf("%s: %s", what, key)
+			t.Errorf("%s: dedup key = %s, want 5 parts and the namespace in the third", fault, key)
 		}
 	}
 }

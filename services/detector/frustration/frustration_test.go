@@ -18,7 +18,7 @@ func action(session, kind, target string) *telemetry.Event {
 	return &telemetry.Event{Session: session, URL: "http://localhost/cart", Action: &telemetry.Action{Type: kind, Target: target}}
 }
 
-// Each row is when one target is touched, and when an alert comes.
+// TestBursts checks at which times there is an alert, by the times of actions on one target.
 func TestBursts(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -32,7 +32,7 @@ func TestBursts(t *testing.T) {
 		{"any three within a second", "click", []int{0, 500, 1000, 1499}, []int{1499}},
 		{"one alert per burst", "click", []int{0, 1, 2, 3, 500, 1400, 2300, 2301, 2302}, []int{2}},
 		{"a window without clicks ends the burst", "click", []int{0, 1, 2, 1002, 1003, 1004}, []int{2, 1004}},
-		{"just no window without clicks", "click", []int{0, 1, 2, 1001, 1002, 1003}, []int{2}},
+		{"a pause that is 1 ms too short", "click", []int{0, 1, 2, 1001, 1002, 1003}, []int{2}},
 		{"a clock that is set back starts again", "click", []int{9000, 9001, 9002, 0, 1, 2}, []int{9002, 2}},
 		{"clicks at one instant", "click", []int{5, 5, 5}, []int{5}},
 		{"three submits in 10 s", "submit", []int{0, 5000, 9999}, []int{9999}},
@@ -56,14 +56,14 @@ func TestBursts(t *testing.T) {
 	}
 }
 
-func TestTargetsSessionsAndTypesAreApart(t *testing.T) {
+func TestSeparateTargetsSessionsAndTypes(t *testing.T) {
 	targets := frustration.New()
 	for _, e := range []*telemetry.Event{
 		action("s1", "click", "#buy"), action("s1", "click", "#buy"), action("s2", "click", "#buy"),
 		action("s1", "click", "#sell"), action("s1", "submit", "#buy"), action("s1", "submit", "#buy"),
 	} {
 		if a, burst := targets.Action("web", e, at(0)); burst {
-			t.Errorf("got %+v", a)
+			t.Errorf("got alert %q, want none", a.Title)
 		}
 	}
 }
@@ -79,10 +79,11 @@ func TestAlert(t *testing.T) {
 			a, _ = targets.Action("web", action("s1", kind, "li.item-42 > button"), at(0))
 		}
 		if got := [3]string{a.Title, a.Detail, a.DedupKey}; got != want {
-			t.Errorf("got %q", got)
+			t.Errorf("title, detail, dedup key = %q, want %q", got, want)
 		}
-		if a.Severity != alert.Warning || a.Category != alert.UserFrustration || a.Source != alert.SourceFrustration || a.URL != "http://localhost/cart" {
-			t.Errorf("got %+v", a)
+		got := [...]string{string(a.Severity), string(a.Category), a.Source, a.URL}
+		if want := [...]string{"warning", "user_frustration", alert.SourceFrustration, "http://localhost/cart"}; got != want {
+			t.Errorf("severity, category, source, URL = %q, want %q", got, want)
 		}
 	}
 }
@@ -96,10 +97,13 @@ func TestBounded(t *testing.T) {
 	}
 	targets = restored(t, targets)
 	if _, burst := targets.Action("web", action("s1", "click", "#1"), at(1)); !burst {
-		t.Error("#1 was clicked twice before")
+		t.Error("got no alert about the third click on #1, want one")
 	}
-	if _, burst := targets.Action("web", action("s1", "click", "#0"), at(1)); burst || targets.Evicted() != 1 {
-		t.Errorf("#0 was forgotten; %d evicted", targets.Evicted())
+	if a, burst := targets.Action("web", action("s1", "click", "#0"), at(1)); burst {
+		t.Errorf("got alert %q about #0, which was forgotten, want none", a.Title)
+	}
+	if got := targets.Evicted(); got != 1 { // since the restore
+		t.Errorf("Evicted() = %d, want 1", got)
 	}
 }
 
@@ -108,7 +112,7 @@ func restored(t *testing.T, targets *frustration.Targets) *frustration.Targets {
 	again := frustration.New()
 	snapshottest.Copy(t, targets, again)
 	if again.Size() != targets.Size() {
-		t.Errorf("size %d was %d", again.Size(), targets.Size())
+		t.Errorf("restored size = %d, want %d", again.Size(), targets.Size())
 	}
 	return again
 }

@@ -2,9 +2,10 @@ package network_test
 
 import (
 	"fmt"
-	"maps"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tocsin-bus/tocsin/services/detector/network"
 	"github.com/tocsin-bus/tocsin/services/detector/rule"
@@ -21,10 +22,10 @@ func TestSeverity(t *testing.T) {
 	} {
 		got, ok := network.Severity(status)
 		if got != want || ok != (want != none) {
-			t.Errorf("%d: %q, %v", status, got, ok)
+			t.Errorf("Severity(%d) = %q, %v, want %q, %v", status, got, ok, want, want != none)
 		}
-		if network.Failed(status) != (want == alert.Error) {
-			t.Errorf("%d: failed %v", status, network.Failed(status))
+		if got, want := network.Failed(status), want == alert.Error; got != want {
+			t.Errorf("Failed(%d) = %v, want %v", status, got, want)
 		}
 	}
 }
@@ -34,13 +35,13 @@ func TestAlert(t *testing.T) {
 		name               string
 		request            telemetry.Network
 		title, detail, key string
-		url                string // as the context has it
+		url                string // in the context
 	}{
-		{"as in the contract", telemetry.Network{Method: "POST", URL: "http://localhost:3000/api/users", Status: 500, DurationMS: 234},
+		{"a server error", telemetry.Network{Method: "POST", URL: "http://localhost:3000/api/users", Status: 500, DurationMS: 234},
 			"Server error: POST /api/users → 500", "Request failed with Internal Server Error", "POST:/api/users:500", "/api/users"},
 		{"no answer", telemetry.Network{Method: "GET", URL: "/x", Error: "net::ERR_CONNECTION_REFUSED"},
 			"Request failed: GET /x", "Request failed: net::ERR_CONNECTION_REFUSED", "GET:/x:0", "/x"},
-		{"no answer and no word", telemetry.Network{Method: "GET", URL: "/x"},
+		{"no answer and no error", telemetry.Network{Method: "GET", URL: "/x"},
 			"Request failed: GET /x", "Request failed without an answer", "GET:/x:0", "/x"},
 		{"ids and query", telemetry.Network{Method: "put", URL: "https://api.example/users/42?token=[REDACTED]#a", Status: 403, Error: "not yours"},
 			"Server error: PUT /users/:id → 403", "Request failed with Forbidden: not yours", "PUT:/users/:id:403", "/users/42?token=[REDACTED]"},
@@ -68,8 +69,11 @@ func TestAlert(t *testing.T) {
 				t.Errorf("URL = %q, want %q", a.URL, tt.request.URL)
 			}
 			want := map[string]any{"url": tt.url, "status": tt.request.Status, "duration_ms": tt.request.DurationMS, "method": a.Context["method"], alert.EndpointKey: fmt.Sprint(a.Context["method"], " ", page)}
-			if !maps.Equal(a.Context, want) || a.Category != alert.NetworkErrors || a.Source != alert.SourceNetwork {
-				t.Errorf("got %+v", a)
+			if diff := cmp.Diff(want, a.Context); diff != "" {
+				t.Errorf("context (-want +got):\n%s", diff)
+			}
+			if a.Category != alert.NetworkErrors || a.Source != alert.SourceNetwork {
+				t.Errorf("category, source = %q, %q, want %q, %q", a.Category, a.Source, alert.NetworkErrors, alert.SourceNetwork)
 			}
 		})
 	}

@@ -13,21 +13,21 @@ import (
 
 func at(ms int) time.Time { return time.UnixMilli(1_770_000_000_000 + int64(ms)) }
 
-func TestOffer(t *testing.T) {
+func TestAllow(t *testing.T) {
 	steps := []struct {
-		key     string
-		ms      int
-		held    int
-		allowed bool
+		key        string
+		ms         int
+		suppressed int
+		allowed    bool
 	}{
 		{"a", 0, 0, true}, {"a", 100, 0, true}, {"a", 200, 0, true}, {"a", 300, 0, true}, {"a", 400, 0, true},
 		{"a", 500, 0, true}, {"a", 600, 0, true}, {"a", 700, 0, true}, {"a", 800, 0, true}, {"a", 900, 0, true},
 		{"a", 1000, 0, false},   // the eleventh in 10 s
 		{"b", 1000, 0, true},    // another key
 		{"a", 9_999, 0, false},  // still
-		{"a", 10_000, 2, true},  // the first has left the window: this one says that two more were
-		{"a", 10_001, 0, false}, // and takes its place in it
-		{"a", 10_100, 1, true},  // the second has left
+		{"a", 10_000, 2, true},  // the first has left the window: this one counts the two that were suppressed
+		{"a", 10_001, 0, false}, // the window is full again
+		{"a", 10_100, 1, true},  // the second has left the window
 		{"a", 100_000, 0, true}, // calm again
 		{"b", 100_000, 0, true},
 		{"a", 100_000, 0, true}, // at one instant
@@ -38,36 +38,37 @@ func TestOffer(t *testing.T) {
 	}
 	l := ratelimit.New()
 	for i, s := range steps {
-		held, allowed := l.Allow([]byte(s.key), at(s.ms))
-		if held != s.held || allowed != s.allowed {
-			t.Errorf("step %d, %s at %d ms: %d, %v", i, s.key, s.ms, held, allowed)
+		suppressed, allowed := l.Allow([]byte(s.key), at(s.ms))
+		if suppressed != s.suppressed || allowed != s.allowed {
+			t.Errorf("step %d: Allow(%s, %d ms) = %d, %v, want %d, %v", i, s.key, s.ms, suppressed, allowed, s.suppressed, s.allowed)
 		}
 		l = restored(t, l)
 	}
 }
 
-// A revision has its place among the 10, and neither raises nor takes a count.
-func TestOfferUncounted(t *testing.T) {
+// TestAllowUncounted checks that a revision is one of the 10, and does not change the count of
+// suppressed alerts.
+func TestAllowUncounted(t *testing.T) {
 	l := ratelimit.New()
 	for i := range 12 {
-		if allowed := l.AllowUncounted([]byte("a"), at(i)); allowed != (i < 10) {
-			t.Errorf("revision %d: %v", i, allowed)
+		if allowed, want := l.AllowUncounted([]byte("a"), at(i)), i < 10; allowed != want {
+			t.Errorf("revision %d: allowed = %v, want %v", i, allowed, want)
 		}
 	}
 	if _, allowed := l.Allow([]byte("a"), at(100)); allowed {
-		t.Error("revisions take no place")
+		t.Error("allowed = true after 10 revisions, want false")
 	}
 	l = restored(t, l)
 	if !l.AllowUncounted([]byte("a"), at(10_000)) {
-		t.Error("the first has left the window")
+		t.Error("allowed = false when the first revision has left the window, want true")
 	}
-	if held, allowed := l.Allow([]byte("a"), at(10_001)); held != 1 || !allowed {
-		t.Errorf("got %d, %v; what was suppressed counts, two revisions don't", held, allowed)
+	if suppressed, allowed := l.Allow([]byte("a"), at(10_001)); suppressed != 1 || !allowed {
+		t.Errorf("Allow = %d, %v, want 1, true: revisions are not counted", suppressed, allowed)
 	}
 }
 
-// TestOfferAgain: an alert that comes until it leaves is in the count once.
-func TestOfferAgain(t *testing.T) {
+// TestAllowRetry checks that an alert that is retried until it is published counts once.
+func TestAllowRetry(t *testing.T) {
 	l := ratelimit.New()
 	key := []byte("a")
 	for i := range 10 {
@@ -76,57 +77,57 @@ func TestOfferAgain(t *testing.T) {
 	l.Allow(key, at(20))
 	l.Allow(key, at(21))
 	for i := range 5 {
-		if held, allowed := l.AllowRetry(key, at(30+i)); held != 0 || allowed {
-			t.Errorf("there is no room: %d, %v", held, allowed)
+		if suppressed, allowed := l.AllowRetry(key, at(30+i)); suppressed != 0 || allowed {
+			t.Errorf("AllowRetry = %d, %v without room, want 0, false", suppressed, allowed)
 		}
 	}
 	l = restored(t, l)
-	if held, allowed := l.AllowRetry(key, at(10_000)); held != 1 || !allowed {
-		t.Errorf("got %d, %v; besides it, one was suppressed", held, allowed)
+	if suppressed, allowed := l.AllowRetry(key, at(10_000)); suppressed != 1 || !allowed {
+		t.Errorf("AllowRetry = %d, %v, want 1, true: one other alert was suppressed", suppressed, allowed)
 	}
-	if held, allowed := l.Allow(key, at(10_001)); held != 0 || !allowed {
-		t.Errorf("got %d, %v; nothing is suppressed any more", held, allowed)
+	if suppressed, allowed := l.Allow(key, at(10_001)); suppressed != 0 || !allowed {
+		t.Errorf("Allow = %d, %v, want 0, true: all are counted already", suppressed, allowed)
 	}
-	if held, allowed := l.AllowRetry([]byte("forgotten"), at(10_001)); held != 0 || !allowed {
-		t.Errorf("got %d, %v, of what was forgotten meanwhile", held, allowed)
+	if suppressed, allowed := l.AllowRetry([]byte("forgotten"), at(10_001)); suppressed != 0 || !allowed {
+		t.Errorf("AllowRetry of a forgotten key = %d, %v, want 0, true", suppressed, allowed)
 	}
 }
 
-// However alerts are offered: never 11 of a key in 10 s, never one suppressed
-// while there was room, and the counts add up.
-func TestProperties(t *testing.T) {
+// TestLimiterProperties checks that at most 10 alerts of a key are published in 10 s, that none
+// is suppressed while there is room, and that the counts add up.
+func TestLimiterProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := ratelimit.New()
 		now := 0
-		left, offered, counted, held := map[string][]int{}, map[string]int{}, map[string]int{}, map[string]int{}
+		published, offered, counted, waiting := map[string][]int{}, map[string]int{}, map[string]int{}, map[string]int{}
 		for range rapid.IntRange(1, 200).Draw(t, "alerts") {
 			now += rapid.SampledFrom([]int{0, 0, 1, 50, 900, 1000, 9_999, 10_000}).Draw(t, "gap")
 			key := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "key")
 			offered[key]++
 			recent := 0
-			for _, ms := range left[key] {
+			for _, ms := range published[key] {
 				if ms > now-10_000 {
 					recent++
 				}
 			}
-			more, allowed := l.Allow([]byte(key), at(now))
-			if allowed != (recent < 10) {
-				t.Fatalf("%s at %d: leaves %v with %d in the window", key, now, allowed, recent)
+			suppressed, allowed := l.Allow([]byte(key), at(now))
+			if want := recent < 10; allowed != want {
+				t.Fatalf("Allow(%s, %d ms) = %v with %d in the window, want %v", key, now, allowed, recent, want)
 			}
 			if allowed {
-				left[key] = append(left[key], now)
-				counted[key] += 1 + more
-				held[key] = 0
+				published[key] = append(published[key], now)
+				counted[key] += 1 + suppressed
+				waiting[key] = 0
 			} else {
-				held[key]++
+				waiting[key]++
 			}
 			if rapid.IntRange(0, 9).Draw(t, "restart") == 0 {
 				l = restored(t, l)
 			}
 		}
 		for key := range offered {
-			if counted[key]+held[key] != offered[key] {
-				t.Fatalf("%s: %d reported and %d held of %d", key, counted[key], held[key], offered[key])
+			if got, want := counted[key]+waiting[key], offered[key]; got != want {
+				t.Fatalf("%s: %d counted and %d suppressed since, want %d together", key, counted[key], waiting[key], want)
 			}
 		}
 	})
@@ -141,7 +142,7 @@ func TestBounded(t *testing.T) {
 		l.Allow(fmt.Append(nil, i), at(0))
 	}
 	if l.Evicted() != 1 || l.Lost() != 3 {
-		t.Errorf("%d keys evicted, %d alerts lost", l.Evicted(), l.Lost())
+		t.Errorf("%d keys evicted, %d alerts lost, want 1, 3", l.Evicted(), l.Lost())
 	}
 }
 
@@ -153,7 +154,7 @@ func restored(t fataler, l *ratelimit.Limiter) *ratelimit.Limiter {
 	return again
 }
 
-func BenchmarkOffer(b *testing.B) {
+func BenchmarkAllow(b *testing.B) {
 	b.ReportAllocs()
 	l := ratelimit.New()
 	key := []byte("web\x00POST:/api/users:500")

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/security"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -47,8 +49,9 @@ func TestAlert(t *testing.T) {
 			if a.URL != tt.url {
 				t.Errorf("URL = %q, want %q", a.URL, tt.url)
 			}
-			if a.Severity != alert.Warning || a.Category != alert.Security || a.Source != alert.SourceSecurity || a.Context["type"] != tt.event.Type {
-				t.Errorf("got %+v", a)
+			got := []any{a.Severity, a.Category, a.Source, a.Context["type"]}
+			if diff := cmp.Diff([]any{alert.Warning, alert.Security, alert.SourceSecurity, tt.event.Type}, got); diff != "" {
+				t.Errorf("severity, category, source and type (-want +got):\n%s", diff)
 			}
 		})
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/detector/rule"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/services/detector/threshold"
@@ -13,13 +15,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// Every alert leaves, the i-th under the id i; ends is which ones it resolves.
+// TestMemory publishes every alert. The alert of step i has the id i.
 func TestMemory(t *testing.T) {
 	steps := []struct {
 		used     float64 // of 1000
 		severity alert.Severity
 		key      string
-		ends     string
+		resolves string
 	}{
 		{500, "", "", ""},
 		{749.9, "", "", ""},
@@ -39,8 +41,11 @@ func TestMemory(t *testing.T) {
 	for i, s := range steps {
 		f, changed := states.Memory("web", &telemetry.Memory{UsedBytes: s.used, LimitBytes: 1000})
 		a := f.Alert
-		if a.Severity != s.severity || a.DedupKey != s.key || changed != (s.key != "") || ends(a) != s.ends {
-			t.Errorf("step %d, %v of 1000: %q %q resolves %q", i, s.used, a.Severity, a.DedupKey, ends(a))
+		if want := s.key != ""; changed != want {
+			t.Errorf("step %d, %v of 1000: got a finding: %v, want %v", i, s.used, changed, want)
+		}
+		if got, want := [...]string{string(a.Severity), a.DedupKey, resolved(a)}, [...]string{string(s.severity), s.key, s.resolves}; got != want {
+			t.Errorf("step %d, %v of 1000: severity, dedup key, resolves = %q, want %q", i, s.used, got, want)
 		}
 		if changed {
 			f.MarkPublished(strconv.Itoa(i))
@@ -54,7 +59,7 @@ func TestCircuit(t *testing.T) {
 		name, state, reason string
 		severity            alert.Severity
 		title, detail, key  string
-		ends                string
+		resolves            string
 	}{
 		{"db", "closed", "", "", "", "", "", ""},
 		{"db", "open", "5 failures", alert.Error, "Circuit db is open", "was closed: 5 failures", "threshold:web:circuit:db:open", ""},
@@ -70,8 +75,12 @@ func TestCircuit(t *testing.T) {
 	for i, s := range steps {
 		f, changed := states.Circuit("web", &telemetry.Circuit{Name: s.name, State: s.state, Reason: s.reason})
 		a := f.Alert
-		if a.Severity != s.severity || a.Title != s.title || a.Detail != s.detail || a.DedupKey != s.key || changed != (s.key != "") || ends(a) != s.ends {
-			t.Errorf("step %d: %q %q %q %q resolves %q", i, a.Severity, a.Title, a.Detail, a.DedupKey, ends(a))
+		if want := s.key != ""; changed != want {
+			t.Errorf("step %d: got a finding: %v, want %v", i, changed, want)
+		}
+		got := [...]string{string(a.Severity), a.Title, a.Detail, a.DedupKey, resolved(a)}
+		if want := [...]string{string(s.severity), s.title, s.detail, s.key, s.resolves}; got != want {
+			t.Errorf("step %d: severity, title, detail, dedup key, resolves = %q, want %q", i, got, want)
 		}
 		if changed {
 			f.MarkPublished(strconv.Itoa(i))
@@ -80,40 +89,40 @@ func TestCircuit(t *testing.T) {
 	}
 }
 
-// ends lists what an alert resolves.
-func ends(a alert.Alert) string {
+// resolved lists the ids that an alert resolves.
+func resolved(a alert.Alert) string {
 	return strings.TrimSpace(a.Resolves + " " + strings.Join(a.AlsoResolves, " "))
 }
 
-// TestWhatWasHeldBack: what was not reported is never said to be over, and that all is
-// well again is found until it was reported, once, of memory and of circuits alike.
+// TestSuppressedEndIsRetried checks that only published alerts are resolved, and that a
+// suppressed return to normal is found again until it is published, once.
 func TestSuppressedEndIsRetried(t *testing.T) {
-	const held = ""
+	const suppressed = ""
 	steps := []struct {
 		state int // 0 is normal, 1 soft, 2 hard
 		id    string
-		want  string // "was X" with what it ends, or nothing when there is no finding
+		want  string // the state before and what is resolved, or nothing without a finding
 	}{
-		{2, held, "0"},
+		{2, suppressed, "0"},
 		{0, "a", "2"},
 		{2, "b", "0"},
 		{1, "c", "2"},
-		{0, held, "1 b c"},
-		{0, held, "1 b c again"},
+		{0, suppressed, "1 b c"},
+		{0, suppressed, "1 b c again"},
 		{0, "d", "1 b c again"},
-		{0, held, ""},
+		{0, suppressed, ""},
 		{2, "e", "0"},
-		{0, held, "2 e"},
+		{0, suppressed, "2 e"},
 		{1, "f", "0"},
-		{0, held, "1 e f"},
-		{2, held, "0"},
+		{0, suppressed, "1 e f"},
+		{2, suppressed, "0"},
 		{0, "g", "2 e f"},
 		{0, "h", ""},
 	}
 	readings := [...]float64{0, 800, 950}
 	circuits := [...]string{telemetry.CircuitClosed, telemetry.CircuitHalfOpen, telemetry.CircuitOpen}
 	names := map[string]string{"normal": "0", "soft": "1", "hard": "2", "closed": "0", "half_open": "1", "open": "2"}
-	for name, take := range map[string]func(s *threshold.States, state int) (rule.Finding, bool){
+	for name, observe := range map[string]func(s *threshold.States, state int) (rule.Finding, bool){
 		"memory": func(s *threshold.States, state int) (rule.Finding, bool) {
 			return s.Memory("web", &telemetry.Memory{UsedBytes: readings[state], LimitBytes: 1000})
 		},
@@ -123,18 +132,18 @@ func TestSuppressedEndIsRetried(t *testing.T) {
 	} {
 		states := threshold.New()
 		for i, step := range steps {
-			f, found := take(states, step.state)
+			f, found := observe(states, step.state)
 			got := ""
 			if found {
-				got = strings.TrimSpace(names[f.Alert.Context["before"].(string)] + " " + ends(f.Alert))
+				got = strings.TrimSpace(names[f.Alert.Context["before"].(string)] + " " + resolved(f.Alert))
 			}
 			if f.Again {
 				got += " again"
 			}
 			if got != step.want {
-				t.Errorf("%s, step %d: was %q, want %q", name, i, got, step.want)
+				t.Errorf("%s, step %d: got %q, want %q", name, i, got, step.want)
 			}
-			if found && step.id != held {
+			if found && step.id != suppressed {
 				f.MarkPublished(step.id)
 			}
 			states = restored(t, states)
@@ -145,14 +154,21 @@ func TestSuppressedEndIsRetried(t *testing.T) {
 func TestAlert(t *testing.T) {
 	f, _ := threshold.New().Memory("web", &telemetry.Memory{UsedBytes: 800 << 20, LimitBytes: 1000 << 20})
 	a := f.Alert
-	if a.Title != "Memory reached 75% of its limit" || a.Detail != "800 MiB of 1000 MiB used (80%), was normal" ||
-		a.Category != alert.Threshold || a.Source != alert.SourceMemory || a.Context["state"] != "soft" {
-		t.Errorf("got %+v", a)
+	if diff := cmp.Diff(alert.Alert{
+		Title: "Memory reached 75% of its limit", Detail: "800 MiB of 1000 MiB used (80%), was normal", DedupKey: "threshold:web:memory:soft",
+		Severity: alert.Warning, Category: alert.Threshold, Source: alert.SourceMemory,
+		Context: map[string]any{"state": "soft", "before": "normal", "used_bytes": 800.0 * (1 << 20), "limit_bytes": 1000.0 * (1 << 20)},
+	}, a); diff != "" {
+		t.Errorf("memory (-want +got):\n%s", diff)
 	}
 	f, _ = threshold.New().Circuit("web", &telemetry.Circuit{Name: "db", State: "open"})
 	a = f.Alert
-	if a.Category != alert.Threshold || a.Source != alert.SourceCircuit || a.Context["circuit"] != "db" {
-		t.Errorf("got %+v", a)
+	if diff := cmp.Diff(alert.Alert{
+		Title: "Circuit db is open", Detail: "was closed", DedupKey: "threshold:web:circuit:db:open",
+		Severity: alert.Error, Category: alert.Threshold, Source: alert.SourceCircuit,
+		Context: map[string]any{"circuit": "db", "state": "open", "before": "closed"},
+	}, a); diff != "" {
+		t.Errorf("circuit (-want +got):\n%s", diff)
 	}
 }
 
@@ -173,8 +189,8 @@ func TestMemoryDetail(t *testing.T) {
 	} {
 		f, _ := threshold.New().Memory("web", &telemetry.Memory{UsedBytes: tt.used, LimitBytes: tt.limit})
 		a := f.Alert
-		if a.Title != tt.title || a.Detail != tt.detail {
-			t.Errorf("%v of %v: %q, %q", tt.used, tt.limit, a.Title, a.Detail)
+		if got, want := [...]string{a.Title, a.Detail}, [...]string{tt.title, tt.detail}; got != want {
+			t.Errorf("%v of %v: title, detail = %q, want %q", tt.used, tt.limit, got, want)
 		}
 	}
 }
@@ -185,11 +201,14 @@ func TestCircuitsAreBounded(t *testing.T) {
 		states.Circuit("web", &telemetry.Circuit{Name: fmt.Sprint("c", i), State: "open"})
 	}
 	states = restored(t, states)
-	if _, changed := states.Circuit("web", &telemetry.Circuit{Name: "c1", State: "open"}); changed {
-		t.Error("c1 was known to be open")
+	if f, changed := states.Circuit("web", &telemetry.Circuit{Name: "c1", State: "open"}); changed {
+		t.Errorf("got finding %q about c1, which was open, want none", f.Alert.Title)
 	}
-	if _, changed := states.Circuit("web", &telemetry.Circuit{Name: "c0", State: "open"}); !changed || states.Evicted() != 1 {
-		t.Errorf("c0 was forgotten, so it opens again; %d evicted", states.Evicted())
+	if _, changed := states.Circuit("web", &telemetry.Circuit{Name: "c0", State: "open"}); !changed {
+		t.Error("got no finding about c0, which was forgotten, want one")
+	}
+	if got := states.Evicted(); got != 1 {
+		t.Errorf("Evicted() = %d, want 1", got)
 	}
 }
 
@@ -198,7 +217,7 @@ func restored(t *testing.T, s *threshold.States) *threshold.States {
 	again := threshold.New()
 	snapshottest.Copy(t, s, again)
 	if again.Size() != s.Size() {
-		t.Errorf("size %d was %d", again.Size(), s.Size())
+		t.Errorf("restored size = %d, want %d", again.Size(), s.Size())
 	}
 	return again
 }
