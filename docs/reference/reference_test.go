@@ -196,3 +196,27 @@ func TestWhereToLook(t *testing.T) {
 		t.Errorf("got %d identifiers in the tables, want at least 5: does the test still find them?", checked)
 	}
 }
+
+// TestGlossary checks that the words of the glossary are sorted and defined once.
+func TestGlossary(t *testing.T) {
+	var words, keys []string
+	for _, row := range strings.Split(section(read(t, "../glossary.md"), "word"), "\n") {
+		cell, _, _ := strings.Cut(strings.TrimPrefix(row, "|"), "|")
+		for i, m := range regexp.MustCompile(`\*\*([^*]+)\*\*`).FindAllStringSubmatch(cell, -1) {
+			words = append(words, strings.ToLower(m[1]))
+			if i == 0 {
+				keys = append(keys, strings.ToLower(m[1]))
+			}
+		}
+	}
+	if len(words) < 30 {
+		t.Errorf("got %d words in the glossary, want at least 30: does the test still find them?", len(words))
+	}
+	if want := slices.Sorted(slices.Values(keys)); !slices.Equal(keys, want) {
+		t.Errorf("got the words of the glossary in the order %q, want %q", keys, want)
+	}
+	slices.Sort(words)
+	if once := slices.Compact(slices.Clone(words)); len(once) != len(words) {
+		t.Errorf("got words of the glossary %q, want each once", words)
+	}
+}
