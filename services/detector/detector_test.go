@@ -179,7 +179,7 @@ func ask[T any](t *testing.T, r *rig, subject string, request any) (reply T) {
 		t.Fatal(err)
 	}
 	if e := m.Header.Get("Nats-Service-Error"); e != "" {
-		t.Fatalf("%s: %s", subject, e)
+		t.Fatalf("answer to %s is the error %q, want a reply", subject, e)
 	}
 	if err := json.Unmarshal(m.Data, &reply); err != nil {
 		t.Fatal(err)

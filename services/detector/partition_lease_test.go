@@ -10,7 +10,8 @@ import (
 )
 
 // TestPartitionLease checks that wait returns only while the process lease is valid and
-// in the epoch in which the partition was claimed.
+// in the epoch in which the partition was claimed. It runs on the clock of synctest, so
+// time.Sleep advances the time and does not wait.
 func TestPartitionLease(t *testing.T) {
 	var only *partitionLease
 	if err := only.wait(t.Context()); err != nil {

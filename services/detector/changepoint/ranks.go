@@ -8,7 +8,7 @@ import "slices"
 // order of them would be equally likely. The distribution of u is counted exactly, not
 // approximated.
 //
-// Of two equal values neither counts as larger, so ties can hide a change, but never
+// Neither of two equal values counts as larger, so ties can hide a change, but never
 // suggest one.
 
 // countLarger returns u for values that may be larger than a sorted reference.

@@ -47,8 +47,7 @@ const (
 	// quietPeriod is how long an incident has no spike before it ends.
 	quietPeriod = 120
 	// A silence begins when silenceAfter expected errors have not come. In a silence time
-	// passes silenceSlowdown times slower: an hour in which the app is not used tells less
-	// about the usual rate than an hour of use.
+	// passes silenceSlowdown times slower, because it may be that the app is not used.
 	silenceAfter, silenceSlowdown = 5, 12
 )
 

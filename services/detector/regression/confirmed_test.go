@@ -426,7 +426,7 @@ func FuzzRestoreConfirmed(f *testing.F) {
 	})
 }
 
-// usualLoads returns loads of a page, none of which raises an alert.
+// usualLoads returns loads of a page that raise no alert.
 func usualLoads() []*telemetry.Vitals {
 	all := make([]*telemetry.Vitals, 197)
 	for i := range all {

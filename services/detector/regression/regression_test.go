@@ -26,7 +26,7 @@ var noon = time.Date(2026, 1, 28, 12, 0, 0, 0, time.UTC)
 func lcp(v float64) *telemetry.Vitals { return &telemetry.Vitals{LCP: &v} }
 func cls(v float64) *telemetry.Vitals { return &telemetry.Vitals{CLS: &v} }
 
-// load returns the alerts of a load, none of which is published.
+// load returns the alerts of a load without publishing them.
 func load(pages *regression.Pages, app, url string, vitals *telemetry.Vitals) (alerts []alert.Alert) {
 	for _, f := range pages.Load(app, url, vitals, noon) {
 		alerts = append(alerts, f.Alert)

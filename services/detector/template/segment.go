@@ -5,8 +5,8 @@ import "strings"
 // anID stands for an id in a path.
 const anID = ":id"
 
-// The limits between ids and names such as oauth2, i18n, utf8 and es2015. A run of letters
-// and digits is an id if it has at least that many
+// The limits between ids and names such as oauth2, i18n, utf8 and es2015. Each is a number
+// of characters: a run of letters and digits with as many or more of a kind is an id.
 const (
 	pathHex     = 6  // hex digits, one of them decimal; without one, letterHex
 	shortHex    = 4  // hex digits, the first of them decimal, as in 1a2b
