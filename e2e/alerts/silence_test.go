@@ -71,8 +71,8 @@ func TestSilence(t *testing.T) {
 			t.Errorf("%d silenced, want 1", n)
 		}
 		list := sys.Configure(t, map[string]any{"action": "silence_list"})
-		if len(list.Silences) != 1 || list.Silences[0].ID != silenced.Silence.ID || list.Silences[0].HeldBack != 1 {
-			t.Errorf("got %+v, want 1 entry in Silences, ID %v and HeldBack 1", list, silenced.Silence.ID)
+		if len(list.Silences) != 1 || list.Silences[0].ID != silenced.Silence.ID || list.Silences[0].Suppressed != 1 {
+			t.Errorf("got %+v, want 1 entry in Silences, ID %v and Suppressed 1", list, silenced.Silence.ID)
 		}
 	}
 	if n := two.NextNotification(t, 10*time.Second); n.Data.Title != "Server error: GET /cart → 500" {

@@ -85,11 +85,11 @@ type ConfigureReply struct {
 	Silence   silence.Silence
 	Silences  []struct {
 		silence.Silence
-		HeldBack int `json:"held_back"`
+		Suppressed int `json:"held_back"`
 	}
 	Acks []struct {
 		silence.Ack
-		HeldBack int `json:"held_back"`
+		Suppressed int `json:"held_back"`
 	}
 	Inbox struct{ Pending, Received, Silenced int }
 }

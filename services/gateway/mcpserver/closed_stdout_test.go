@@ -50,7 +50,7 @@ func TestClosedStdoutIsLogged(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- mcpserver.ServeStdio(context.WithoutCancel(t.Context()), mcpserver.Config{
-			Bus: bus.Config{Dir: r.Dir}, Client: "deaf", Dir: "/work", Stdin: stdin, Stdout: stdout, Version: "1.2.3",
+			Bus: bus.Config{Dir: r.Dir}, Client: "slow", Dir: "/work", Stdin: stdin, Stdout: stdout, Version: "1.2.3",
 			Logger: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelError})),
 		})
 	}()

@@ -58,23 +58,23 @@ func TestHookAndObserveDeliverEachAlertOnce(t *testing.T) {
 	}
 }
 
-// TestEachAlertIsDeliveredOnce plays any interleaving of alerts, hooks, waits and observes
-// of one client, also at the same time: nothing is lost or delivered twice. Repetitions
+// TestEachAlertIsDeliveredOnce runs random interleavings of alerts, hooks, waits and observes
+// of one client, some of them concurrent. No alert is lost or delivered twice; repetitions
 // are delivered as a count.
 func TestEachAlertIsDeliveredOnce(t *testing.T) {
 	r := newRig(t)
-	// Each play starts a gateway and takes some 200 ms.
+	// Each scenario starts a gateway and takes some 200 ms.
 	checks := flag.Lookup("rapid.checks").Value
 	before := checks.String()
 	if err := checks.Set("20"); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = checks.Set(before) }()
-	plays := 0
+	scenarios := 0
 	rapid.Check(t, func(rt *rapid.T) {
-		plays++
-		p := &play{t: t, rig: r, app: fmt.Sprint("app", plays), client: fmt.Sprint("agent", plays), delivered: map[string]int{}, sent: map[string]int{}}
-		// The inbox starts here: alerts that other plays left are not delivered.
+		scenarios++
+		p := &scenario{t: t, rig: r, app: fmt.Sprint("app", scenarios), client: fmt.Sprint("agent", scenarios), delivered: map[string]int{}, sent: map[string]int{}}
+		// The inbox starts here: alerts left by other scenarios are not delivered.
 		if !testrig.Poll(func() bool { _, err := r.TryHook(p.client, testrig.Call("PostToolUse")); return err == nil }) {
 			rt.Fatal("timed out: the hook can't reach the bus")
 		}
@@ -84,15 +84,15 @@ func TestEachAlertIsDeliveredOnce(t *testing.T) {
 			together := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"tool", "tool too", "prompt", "stop", "wait", "observe"}), 0, 3, rapid.ID[string]).Draw(rt, "together")
 			alerts := rapid.SliceOfN(rapid.IntRange(0, 9), 0, 4).Draw(rt, "alerts")
 			var all sync.WaitGroup
-			for _, what := range together {
-				all.Go(func() { p.do(what) })
+			for _, step := range together {
+				all.Go(func() { p.do(step) })
 			}
 			for _, key := range alerts {
 				p.publish(key)
 			}
 			all.Wait()
 		}
-		p.rest()
+		p.takeRest()
 		if err := p.agent.hangUp(t); err != nil {
 			rt.Fatal(err)
 		}
@@ -104,30 +104,30 @@ func TestEachAlertIsDeliveredOnce(t *testing.T) {
 	})
 }
 
-// play is one client with a gateway and hooks.
-type play struct {
+// scenario is one client with a gateway and hooks.
+type scenario struct {
 	t           *testing.T
 	rig         *rig
 	app, client string
 	agent       *client
 	sent        map[string]int
 
-	mu        sync.Mutex // guards what follows: readers deliver at the same time
+	mu        sync.Mutex // guards the fields below: readers deliver concurrently
 	delivered map[string]int
-	// unsure: a claim was not answered in time. It may have been made, and its alerts are
-	// in history alone then.
+	// unsure reports that a claim was not answered in time. It may have succeeded; then its
+	// alerts are in history only.
 	unsure bool
 }
 
-func (p *play) publish(key int) {
+func (p *scenario) publish(key int) {
 	a := p.rig.Alert(alert.Severities()[key%3])
 	a.App, a.DedupKey = p.app, fmt.Sprint("key", key)
 	p.rig.Publish(p.t, a)
 	p.sent[a.DedupKey]++
 }
 
-func (p *play) do(what string) {
-	switch what {
+func (p *scenario) do(step string) {
+	switch step {
 	case "tool", "tool too":
 		p.tool()
 	case "prompt":
@@ -141,18 +141,18 @@ func (p *play) do(what string) {
 		if err != nil && !errors.Is(err, delivery.ErrNoAlert) {
 			p.t.Error(err)
 		}
-		p.hear(block)
+		p.record(block)
 	case "observe":
 		if blocks := p.agent.call(p.t, "observe", `{}`).blocks; len(blocks) > 1 {
-			p.hear(blocks[1])
+			p.record(blocks[1])
 		}
 	}
 }
 
-func (p *play) tool() { p.hook(testrig.Call("PostToolUse")) }
+func (p *scenario) tool() { p.hook(testrig.Call("PostToolUse")) }
 
-// hook calls once: on a busy machine it delivers nothing, and a later call does.
-func (p *play) hook(input string) {
+// hook calls the hook once. On a busy machine it may deliver nothing; a later call does.
+func (p *scenario) hook(input string) {
 	line, err := p.rig.TryHook(p.client, input)
 	if err != nil && !errors.Is(err, bus.ErrUnreachable) && !errors.Is(err, context.DeadlineExceeded) {
 		p.t.Error(err)
@@ -162,10 +162,10 @@ func (p *play) hook(input string) {
 		p.unsure = true
 		p.mu.Unlock()
 	}
-	p.hear(testrig.AnswerText(p.t, line))
+	p.record(testrig.AnswerText(p.t, line))
 }
 
-func (p *play) hear(block string) {
+func (p *scenario) record(block string) {
 	if block == "" {
 		return
 	}
@@ -186,8 +186,8 @@ func (p *play) hear(block string) {
 	}
 }
 
-// rest takes what is left, until all is delivered.
-func (p *play) rest() {
+// takeRest takes the pending alerts until all are delivered.
+func (p *scenario) takeRest() {
 	want, got := 0, 0
 	for _, n := range p.sent {
 		want += n

@@ -130,7 +130,7 @@ func TestDisableDropsUnreadNotifications(t *testing.T) {
 func TestClientThatDoesNotReadBlocksNothing(t *testing.T) {
 	r := newRig(t)
 	url := r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{})
-	c := r.begin(t, url, "deaf")
+	c := r.begin(t, url, "slow")
 	for range 200 {
 		a := r.Alert(alert.Error)
 		a.Detail = strings.Repeat("d", 2000)

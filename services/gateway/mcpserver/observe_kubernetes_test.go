@@ -19,7 +19,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/kube"
 )
 
-// cluster stands in for the kubewatch of clusters.
+// cluster publishes as the kubewatch of a cluster does.
 type cluster struct {
 	conn *bus.Session
 	kv   jetstream.KeyValue
@@ -38,10 +38,10 @@ func (r *rig) kubewatch(t *testing.T) *cluster {
 	return w
 }
 
-// leads publishes that a cluster is watched.
-func (w *cluster) leads(t *testing.T, name string, is kube.Watch) {
+// announce publishes that a cluster is watched, and the state of its watch.
+func (w *cluster) announce(t *testing.T, name string, watch kube.Watch) {
 	t.Helper()
-	data, err := json.Marshal(kube.Leader{Cluster: name, ID: "k", Watch: is})
+	data, err := json.Marshal(kube.Leader{Cluster: name, ID: "k", Watch: watch})
 	if err == nil {
 		_, err = w.kv.Put(t.Context(), name, data)
 	}
@@ -50,7 +50,8 @@ func (w *cluster) leads(t *testing.T, name string, is kube.Watch) {
 	}
 }
 
-func (w *cluster) says(t *testing.T, m kube.Message) {
+// publish publishes a message of the cluster dev.
+func (w *cluster) publish(t *testing.T, m kube.Message) {
 	t.Helper()
 	w.n++
 	m.Cluster = "dev"
@@ -63,15 +64,16 @@ func (w *cluster) says(t *testing.T, m kube.Message) {
 	}
 }
 
-func said(reason, kind, namespace, app string) kube.Message {
+// podEvent returns an event of a pod, whose text has a secret.
+func podEvent(reason, kind, namespace, app string) kube.Message {
 	return kube.Message{Event: &kube.Event{
 		Namespace: namespace, Type: kind, Reason: reason, Message: "with ghp_0123456789abcdefghijABCDEFGHIJ012345", Timestamp: time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC),
 		Labels: map[string]string{"app": app}, InvolvedObject: kube.Object{Kind: "Pod", Name: app + "-1", Namespace: namespace},
 	}}
 }
 
-// looked is observe's answer about Kubernetes.
-type looked struct {
+// kubernetesAnswer is observe's answer about Kubernetes.
+type kubernetesAnswer struct {
 	Error      string
 	Incomplete string
 	Kubernetes []struct {
@@ -80,7 +82,7 @@ type looked struct {
 	}
 }
 
-func (c *client) clusters(t *testing.T, more string) (l looked, reasons string) {
+func (c *client) observeKubernetes(t *testing.T, more string) (l kubernetesAnswer, reasons string) {
 	t.Helper()
 	text := c.call(t, "observe", `{"what":"kubernetes"`+more+`}`).blocks[0]
 	if err := json.Unmarshal([]byte(text), &l); err != nil {
@@ -113,27 +115,27 @@ func (c *client) status(t *testing.T) string {
 
 func TestObserveKubernetes(t *testing.T) {
 	r := newRig(t)
-	c := r.open(t, "looks")
-	if l, _ := c.clusters(t, ""); !strings.Contains(l.Error, "start tocsin kubewatch") {
+	c := r.open(t, "observer")
+	if l, _ := c.observeKubernetes(t, ""); !strings.Contains(l.Error, "start tocsin kubewatch") {
 		t.Errorf("observe without a kubewatch = %+v, want the hint to start one", l)
 	}
 	if text := c.status(t); strings.Contains(text, "kubernetes") {
 		t.Errorf("status without a kubewatch = %s, want nothing about Kubernetes", text)
 	}
 	w := r.kubewatch(t)
-	w.leads(t, "dev", kube.Watch{})
-	if l, reasons := c.clusters(t, ""); l.Error != "" || l.Incomplete != "" || reasons != "" {
+	w.announce(t, "dev", kube.Watch{})
+	if l, reasons := c.observeKubernetes(t, ""); l.Error != "" || l.Incomplete != "" || reasons != "" {
 		t.Errorf("observe before the first message = %+v, want an empty list without an error", l)
 	}
 
-	crashed := said("BackOff", kube.TypeWarning, "shop", "web")
+	crashed := podEvent("BackOff", kube.TypeWarning, "shop", "web")
 	crashed.Fault = &kube.Fault{ID: "f1", Kind: kube.CrashLoop, State: kube.StateFiring, Severity: alert.Error, LogsFollow: true}
-	w.says(t, said("Pulled", kube.TypeNormal, "shop", "web"))
-	w.says(t, crashed)
-	w.says(t, said("FailedMount", kube.TypeWarning, "bank", "db"))
+	w.publish(t, podEvent("Pulled", kube.TypeNormal, "shop", "web"))
+	w.publish(t, crashed)
+	w.publish(t, podEvent("FailedMount", kube.TypeWarning, "bank", "db"))
 	crashed.Logs = []kube.Log{{Container: "app", Previous: true, HasPanic: true, Sample: "line\npanic: boom\n"}}
-	w.says(t, crashed)
-	l, reasons := c.clusters(t, "")
+	w.publish(t, crashed)
+	l, reasons := c.observeKubernetes(t, "")
 	if l.Incomplete != "" || reasons != "BackOff with logs, FailedMount, Pulled" {
 		t.Fatalf("observe = %s, %+v, want BackOff with logs, FailedMount, Pulled", reasons, l)
 	}
@@ -144,14 +146,14 @@ func TestObserveKubernetes(t *testing.T) {
 		`,"limit":1`: "BackOff with logs", `,"severity_min":"error"`: "BackOff with logs", `,"severity_min":"warning"`: "BackOff with logs, FailedMount",
 		`,"app":"db"`: "FailedMount", `,"app":"dev"`: "", `,"url":"x"`: "",
 	} {
-		if _, got := c.clusters(t, more); got != want {
+		if _, got := c.observeKubernetes(t, more); got != want {
 			t.Errorf("%s: %s, want %s", more, got, want)
 		}
 	}
 
-	w.leads(t, "dev", kube.Watch{Degraded: true, Error: "forbidden\x1b", Since: time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)})
-	w.leads(t, "prod", kube.Watch{})
-	if l, _ := c.clusters(t, ""); l.Incomplete != "cluster dev can't be watched now: forbidden␛" {
+	w.announce(t, "dev", kube.Watch{Degraded: true, Error: "forbidden\x1b", Since: time.Date(2026, 1, 28, 14, 30, 0, 0, time.UTC)})
+	w.announce(t, "prod", kube.Watch{})
+	if l, _ := c.observeKubernetes(t, ""); l.Incomplete != "cluster dev can't be watched now: forbidden␛" {
 		t.Errorf("got %s, want %v", l.Incomplete, "cluster dev can't be watched now: forbidden␛")
 	}
 	const states = `"kubernetes":[{"cluster":"dev","degraded":true,"error":"forbidden␛","since":"2026-01-28T14:30:00Z"},{"cluster":"prod","degraded":false}]`
@@ -163,7 +165,7 @@ func TestObserveKubernetes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if l, reasons := c.clusters(t, ""); l.Incomplete != "no cluster is watched now: start tocsin kubewatch" || reasons == "" {
+	if l, reasons := c.observeKubernetes(t, ""); l.Incomplete != "no cluster is watched now: start tocsin kubewatch" || reasons == "" {
 		t.Errorf("got %+v, want a note that no cluster is watched", l)
 	}
 }
@@ -172,23 +174,23 @@ func TestObserveKubernetes(t *testing.T) {
 func TestObserveManyOfKubernetes(t *testing.T) {
 	r := newRig(t)
 	w := r.kubewatch(t)
-	w.leads(t, "dev", kube.Watch{})
-	w.says(t, said("First", kube.TypeNormal, "shop", "rare"))
+	w.announce(t, "dev", kube.Watch{})
+	w.publish(t, podEvent("First", kube.TypeNormal, "shop", "rare"))
 	for i := range 1200 {
-		w.says(t, said(fmt.Sprintf("R%d", i), kube.TypeNormal, "shop", "web"))
+		w.publish(t, podEvent(fmt.Sprintf("R%d", i), kube.TypeNormal, "shop", "web"))
 	}
-	w.says(t, said("Last", kube.TypeNormal, "shop", "rare"))
+	w.publish(t, podEvent("Last", kube.TypeNormal, "shop", "rare"))
 	c := r.open(t, "far")
-	if _, got := c.clusters(t, `,"app":"rare"`); got != "Last, First" {
+	if _, got := c.observeKubernetes(t, `,"app":"rare"`); got != "Last, First" {
 		t.Errorf("got %v, want %v", got, "Last, First")
 	}
-	if _, got := c.clusters(t, `,"app":"web","limit":2`); got != "R1199, R1198" {
+	if _, got := c.observeKubernetes(t, `,"app":"web","limit":2`); got != "R1199, R1198" {
 		t.Errorf("got %v, want %v", got, "R1199, R1198")
 	}
 }
 
-// of returns an alert about a fault in a namespace.
-func (r *rig) of(namespace string) alert.Alert {
+// kubernetesAlert returns an alert about a fault in a namespace.
+func (r *rig) kubernetesAlert(namespace string) alert.Alert {
 	a := r.Alert(alert.Error)
 	a.Category, a.Source = alert.Kubernetes, alert.SourceKubernetes
 	a.DedupKey = "kubernetes:dev:" + namespace + ":Pod/" + a.ID + ":crash"
@@ -196,8 +198,8 @@ func (r *rig) of(namespace string) alert.Alert {
 	return a
 }
 
-// TestNamespacesOfAlerts: an alert that may not be shown is treated as if it did not
-// exist, by everything that delivers or shows alerts; the others are delivered.
+// TestNamespacesOfAlerts checks that everything that delivers or shows alerts treats those of
+// other namespaces as if they did not exist.
 func TestNamespacesOfAlerts(t *testing.T) {
 	r := newRig(t)
 	var err error
@@ -206,13 +208,13 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	}
 	c := r.open(t, "shop's")
 	p, _ := c.pollEvents(t, "null")
-	shop, bank := r.of("shop"), r.of("bank") // alert01 and alert02
+	shop, bank := r.kubernetesAlert("shop"), r.kubernetesAlert("bank") // alert01 and alert02
 	r.Publish(t, bank)
 	r.Publish(t, shop)
-	worse := r.of("bank")
+	worse := r.kubernetesAlert("bank")
 	worse.Revises, worse.DedupKey = bank.ID, bank.DedupKey
 	r.Publish(t, worse)
-	over := r.of("bank")
+	over := r.kubernetesAlert("bank")
 	over.Severity, over.Resolves, over.DedupKey = alert.Info, bank.ID, bank.DedupKey
 	r.Publish(t, over)
 	c.pending(t, 1)
@@ -232,27 +234,27 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	if got := c.call(t, "configure", `{"action":"ack","alert_id":"alert02"}`); !got.isError || !strings.Contains(got.blocks[0], "alert_id must be the id of an alert") {
 		t.Errorf("got %v, want it an error and with %q", got, "alert_id must be the id of an alert")
 	}
-	// A client that sees all has acknowledged one.
-	lasts := r.of("bank")
-	r.Publish(t, lasts)
+	// A client without a limit acknowledges one.
+	acked := r.kubernetesAlert("bank")
+	r.Publish(t, acked)
 	all := (&rig{Bus: r.Bus}).open(t, "all")
 	all.pending(t, 3)
-	if got := all.call(t, "configure", `{"action":"ack","alert_id":"`+lasts.ID+`"}`); got.isError {
+	if got := all.call(t, "configure", `{"action":"ack","alert_id":"`+acked.ID+`"}`); got.isError {
 		t.Fatalf("ack = %v, want no error", got)
 	}
-	for _, of := range []struct {
+	for _, tt := range []struct {
 		c    *client
 		acks int
 	}{{all, 1}, {c, 0}} {
-		if got := of.c.call(t, "configure", `{"action":"silence_list"}`).blocks[0]; strings.Count(got, lasts.ID) != 2*of.acks {
-			t.Errorf("got %v, want %v", got, 2*of.acks)
+		if got := tt.c.call(t, "configure", `{"action":"silence_list"}`).blocks[0]; strings.Count(got, acked.ID) != 2*tt.acks {
+			t.Errorf("got %v, want %v", got, 2*tt.acks)
 		}
 	}
 
 	// Notifications: the first is of the alert that may be shown.
 	c.call(t, "configure_streaming", `{"action":"enable","events":["kubernetes"],"throttle_seconds":1}`)
-	r.Publish(t, r.of("bank"))
-	next := r.of("shop")
+	r.Publish(t, r.kubernetesAlert("bank"))
+	next := r.kubernetesAlert("shop")
 	r.Publish(t, next)
 	if m := c.next(t); m.Method != "notifications/message" || !strings.Contains(m.raw, next.ID) || strings.Contains(m.raw, "bank") {
 		t.Errorf("got %v, want a notification of %s", m.raw, next.ID)
@@ -271,8 +273,8 @@ func TestNamespacesOfAlerts(t *testing.T) {
 	if line := string(testrig.Answer(t, cfg)); !strings.Contains(line, next.ID) || strings.Contains(line, "bank") {
 		t.Errorf("the hook = %s, want %s and nothing about bank", line, next.ID)
 	}
-	r.Publish(t, r.of("bank"))
-	last := r.of("shop")
+	r.Publish(t, r.kubernetesAlert("bank"))
+	last := r.kubernetesAlert("shop")
 	r.Publish(t, last)
 	block, err := delivery.WaitForAlert(t.Context(), delivery.WaitConfig{
 		Bus: bus.Config{Dir: r.Dir}, Inbox: inbox.NamedKey("shop's"), Namespaces: r.kubernetes.Namespaces, Timeout: patience, Logger: testrig.Quiet(),
@@ -283,9 +285,9 @@ func TestNamespacesOfAlerts(t *testing.T) {
 
 	// And Kubernetes messages.
 	w := r.kubewatch(t)
-	w.says(t, said("Ours", kube.TypeNormal, "shop", "web"))
-	w.says(t, said("Theirs", kube.TypeNormal, "bank", "db"))
-	if _, got := r.open(t, "shop's").clusters(t, ""); got != "Ours" {
+	w.publish(t, podEvent("Ours", kube.TypeNormal, "shop", "web"))
+	w.publish(t, podEvent("Theirs", kube.TypeNormal, "bank", "db"))
+	if _, got := r.open(t, "shop's").observeKubernetes(t, ""); got != "Ours" {
 		t.Errorf("got %v, want %v", got, "Ours")
 	}
 }

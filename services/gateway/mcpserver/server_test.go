@@ -320,12 +320,12 @@ func TestEndOfAClientThatDoesNotRead(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- mcpserver.ServeStdio(context.WithoutCancel(t.Context()), mcpserver.Config{
-			Bus: bus.Config{Dir: r.Dir}, Client: "deaf", Stdin: stdin, Stdout: stdout, Logger: testrig.Quiet(),
+			Bus: bus.Config{Dir: r.Dir}, Client: "slow", Stdin: stdin, Stdout: stdout, Logger: testrig.Quiet(),
 		})
 	}()
 	defer func() { _ = stdout.Close() }() // releases a write that is still blocked
 	for _, line := range []string{
-		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"deaf","version":"1"}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"slow","version":"1"}}}`,
 		`{"jsonrpc":"2.0","id":2,"method":"ping"}`,
 	} {
 		if _, err := io.WriteString(in, line+"\n"); err != nil {

@@ -231,7 +231,7 @@ func TestSubscriptionsLeaveNothing(t *testing.T) {
 func TestSubscriptionOfAClientThatDoesNotReadItsStream(t *testing.T) {
 	r := newRig(t)
 	k := r.startKubewatch(t, "dev")
-	c := r.begin(t, r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{}), "deaf")
+	c := r.begin(t, r.serve(t, mcpserver.Compatible, mcpserver.HTTPConfig{}), "slow")
 	id := c.follow(t, `{"namespaces":["shop"]}`)
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	defer stop()
