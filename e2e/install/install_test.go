@@ -125,12 +125,12 @@ func TestInstall(t *testing.T) {
 					}
 					for line := range strings.Lines(now[f]) {
 						if !strings.Contains(shown, "+"+line) {
-							t.Errorf("%s: not shown: %s", f, line)
+							t.Errorf("dry run of %s = %s, want %q in it", f, shown, "+"+line)
 						}
 					}
 				}
 				if again := d.must(t, append([]string{"install"}, args...)...); !strings.Contains(again, "nothing to do") {
-					t.Errorf("again: %s", again)
+					t.Errorf("second install = %s, want nothing to do", again)
 				}
 				_, report, _ := d.run(t, e2etest.Binary(t), "doctor")
 				way := "alerts reach its model when it calls observe"
@@ -142,10 +142,10 @@ func TestInstall(t *testing.T) {
 				}
 				d.must(t, append([]string{"uninstall"}, args...)...)
 				if now := d.files(t); len(now) != len(empty) {
-					t.Errorf("left behind: %v", now)
+					t.Errorf("files after uninstall = %v, want those from before: %v", now, empty)
 				}
 				if again := d.must(t, append([]string{"uninstall"}, args...)...); !strings.Contains(again, "nothing to do") {
-					t.Errorf("again: %s", again)
+					t.Errorf("second uninstall = %s, want nothing to do", again)
 				}
 			})
 		}
@@ -182,7 +182,7 @@ func TestInstallIntoAFile(t *testing.T) {
 				}
 				for line := range strings.Lines(texts[filepath.Ext(p)]) {
 					if kept, _, _ := strings.Cut(line, "{}"); !strings.Contains(string(now), strings.TrimSuffix(kept, "\n")) {
-						t.Errorf("%s: lost %q:\n%s", p, line, now)
+						t.Errorf("%s after install = %s, want it to keep %q", p, now, line)
 					}
 				}
 			}
@@ -234,7 +234,7 @@ func TestDoctorOnClients(t *testing.T) {
 	d := newAccount(t)
 	d.state = b.StateDir
 	if _, report, _ := d.run(t, e2etest.Binary(t), "doctor"); strings.Contains(report, "claude-code") || strings.Contains(report, "codex") {
-		t.Errorf("no client is here:\n%s", report)
+		t.Errorf("doctor without clients = %s, want none named", report)
 	}
 	d.write(t, filepath.Join(d.home, ".claude", "x"), "")
 	d.write(t, filepath.Join(d.home, ".codex", "config.toml"), "[features]\nhooks = false\n")
@@ -244,7 +244,7 @@ func TestDoctorOnClients(t *testing.T) {
 	}
 	d.must(t, "install", "codex", "--scope=user")
 	if output := d.must(t, "uninstall", "codex"); !strings.Contains(output, "nothing to do") || !strings.Contains(output, "tocsin uninstall codex --scope user") {
-		t.Errorf("the other scope is not delivered: %s", output)
+		t.Errorf("uninstall = %s, want nothing to do and the command for the other scope", output)
 	}
 	d.must(t, "install", "claude-code", "--hooks=false")
 	code, report, _ = d.run(t, e2etest.Binary(t), "doctor")
@@ -267,7 +267,7 @@ func TestDoctorOnClients(t *testing.T) {
 		t.Errorf("exit %d, want 0\n%s", code, report)
 	}
 	if _, err := os.Stat(ran); err == nil {
-		t.Error("a program of the project was run")
+		t.Error("doctor ran a program of the project, want it not run")
 	}
 	entry(filepath.Join(d.home, "gone", "tocsin"))
 	code, report, _ = d.run(t, e2etest.Binary(t), "doctor")
@@ -351,7 +351,7 @@ func TestInstallRefuses(t *testing.T) {
 		}
 	}
 	if now := d.files(t); len(now) != len(was) {
-		t.Errorf("the user's entries are gone: %v", now)
+		t.Errorf("files = %v, want them unchanged: %v", now, was)
 	}
 }
 
@@ -381,7 +381,7 @@ func TestInstallAndLinks(t *testing.T) {
 	}
 	d.must(t, "install", "claude-code")
 	if _, err := os.Stat(filepath.Join(d.project, "agents", "settings.json")); err != nil {
-		t.Error(err)
+		t.Errorf("Stat of the target of the link = %v, want the settings written", err)
 	}
 	local := filepath.Join(d.project, ".claude", "settings.local.json")
 	d.write(t, local, `{"hooks":{"Stop":[{"hooks":[{"command":"tocsin hook --client claude-code"}]}]}}`)
@@ -392,6 +392,6 @@ func TestInstallAndLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(d.project, ".claude")); err != nil {
-		t.Errorf("the user's link or what it leads to is gone: %v", err)
+		t.Errorf("Stat of the user's link = %v, want it kept", err)
 	}
 }

@@ -51,9 +51,9 @@ func TestLauncher(t *testing.T) {
 			t.Errorf("stop tocsin up: %v\n%s", err, bus.Log)
 		}
 	})
-	_, ofLauncher, _ := d.run(t, launcher, "version")
-	_, ofServices, _ := d.run(t, filepath.Join(filepath.Dir(launcher), "tocsin-services"), "version")
-	if diff := cmp.Diff(ofServices, ofLauncher); diff != "" {
+	_, launcherVersion, _ := d.run(t, launcher, "version")
+	_, servicesVersion, _ := d.run(t, filepath.Join(filepath.Dir(launcher), "tocsin-services"), "version")
+	if diff := cmp.Diff(servicesVersion, launcherVersion); diff != "" {
 		t.Errorf("tocsin version differs between tocsin-services and the launcher (-want +got):\n%s", diff)
 	}
 	if code, stdout, stderr := d.run(t, launcher, "ci", "--status", "failure", "--name", "unit", "--ingest-url", bus.IngestURL); code != 0 || !strings.Contains(stdout, "failure of unit") {
@@ -76,7 +76,7 @@ func TestLauncher(t *testing.T) {
 		}
 	}
 	if got := d.files(t)["my project/.mcp.json"]; !strings.Contains(got, launcher) {
-		t.Errorf(".mcp.json does not name %s:\n%s", launcher, got)
+		t.Errorf(".mcp.json = %s, want %s in it", got, launcher)
 	}
 }
 

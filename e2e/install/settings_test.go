@@ -57,7 +57,7 @@ func TestDoctorOnSettings(t *testing.T) {
 				t.Errorf("got %s, want bad %v and %q in it", clients, tt.bad, put.Replace(tt.want))
 			}
 			if tt.want == "" && clients != "" {
-				t.Errorf("no client is here:\n%s", clients)
+				t.Errorf("doctor without clients = %s, want none named", clients)
 			}
 		})
 	}
@@ -74,7 +74,7 @@ func TestDoctorBelowAProject(t *testing.T) {
 	root := d.project
 	d.project = filepath.Join(root, "sub")
 	if _, report, _ := d.run(t, e2etest.Binary(t), "doctor"); strings.Contains(report, "config.toml") {
-		t.Errorf("without a repository:\n%s", report)
+		t.Errorf("doctor below a project without a repository = %s, want no config.toml", report)
 	}
 	d.write(t, filepath.Join(root, ".git"), "")
 	_, report, _ := d.run(t, e2etest.Binary(t), "doctor")

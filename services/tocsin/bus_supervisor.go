@@ -49,21 +49,21 @@ type busSupervisor struct {
 
 // run keeps the bus running until ctx ends. It leaves the bus running then, for other
 // gateways and the next session; an idle bus exits.
-func (k *busSupervisor) run(ctx context.Context) error {
+func (s *busSupervisor) run(ctx context.Context) error {
 	tick := time.NewTicker(superviseTick)
 	defer tick.Stop()
 	first := true
 	for {
-		k.reap()
-		_, err := k.dir.Running()
+		s.reap()
+		_, err := s.dir.Running()
 		if err == nil {
-			k.pause = minRestart
+			s.pause = minRestart
 		}
 		var unannounced *statedir.UnannouncedError
 		if !errors.As(err, &unannounced) { // else a process is about to announce itself, or to exit
-			if errors.Is(err, statedir.ErrNotRunning) && k.due(first, time.Now()) {
-				if err := k.start(); err != nil {
-					k.log.Error("could not start the bus in the background", "error", err)
+			if errors.Is(err, statedir.ErrNotRunning) && s.due(first, time.Now()) {
+				if err := s.start(); err != nil {
+					s.log.Error("could not start the bus in the background", "error", err)
 				}
 			}
 			first = false
@@ -77,21 +77,21 @@ func (k *busSupervisor) run(ctx context.Context) error {
 }
 
 // due reports whether to start a bus now, given that none runs.
-func (k *busSupervisor) due(first bool, now time.Time) bool {
+func (s *busSupervisor) due(first bool, now time.Time) bool {
 	if first {
 		return true
 	}
-	return k.started && (k.pid == 0 || now.Sub(k.since) > startTimeout) && now.Sub(k.since) > k.pause
+	return s.started && (s.pid == 0 || now.Sub(s.since) > startTimeout) && now.Sub(s.since) > s.pause
 }
 
 // start runs tocsin up in a session of its own, because it must outlive this process and
 // not receive the signals of its terminal.
-func (k *busSupervisor) start() error {
+func (s *busSupervisor) start() error {
 	exe, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	dir, err := statedir.Open(k.dir.Path())
+	dir, err := statedir.Open(s.dir.Path())
 	if err != nil {
 		return err
 	}
@@ -100,28 +100,28 @@ func (k *busSupervisor) start() error {
 		return err
 	}
 	defer func() { _ = out.Close() }()  // the child has a copy
-	cmd := exec.Command(exe, k.args...) //nolint:noctx,gosec // it outlives this process; it is this program
+	cmd := exec.Command(exe, s.args...) //nolint:noctx,gosec // it outlives this process; it is this program
 	// Not the project that the agent works in: a settings file there is not ours.
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir.Path(), out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	k.started, k.since, k.pause = true, time.Now(), min(max(2*k.pause, minRestart), maxRestart)
+	s.started, s.since, s.pause = true, time.Now(), min(max(2*s.pause, minRestart), maxRestart)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", exe, err)
 	}
-	k.pid = cmd.Process.Pid
-	k.log.Info("started the bus in the background", "pid", k.pid, "log", dir.Log())
+	s.pid = cmd.Process.Pid
+	s.log.Info("started the bus in the background", "pid", s.pid, "log", dir.Log())
 	return nil
 }
 
 // reap collects the exit status of a bus that we started, which would else stay a zombie.
-func (k *busSupervisor) reap() {
-	if k.pid == 0 {
+func (s *busSupervisor) reap() {
+	if s.pid == 0 {
 		return
 	}
-	pid, err := syscall.Wait4(k.pid, nil, syscall.WNOHANG, nil)
-	if pid == k.pid || errors.Is(err, syscall.ECHILD) {
-		k.log.Warn("the bus in the background has exited", "pid", k.pid, "last log line", cmp.Or(lastLine(k.dir.Log()), lastLine(k.dir.Log()+".1")), "log", k.dir.Log())
-		k.pid = 0
+	pid, err := syscall.Wait4(s.pid, nil, syscall.WNOHANG, nil)
+	if pid == s.pid || errors.Is(err, syscall.ECHILD) {
+		s.log.Warn("the bus in the background has exited", "pid", s.pid, "last log line", cmp.Or(lastLine(s.dir.Log()), lastLine(s.dir.Log()+".1")), "log", s.dir.Log())
+		s.pid = 0
 	}
 }
 

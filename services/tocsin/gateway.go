@@ -59,8 +59,8 @@ func (c *gatewayCommand) Run(ctx context.Context, env service.Env) error {
 		return group.Wait()
 	}
 	group.Go(func() error {
-		k := busSupervisor{
-			dir: statedir.At(env.StateDir), log: env.Logger.With("component", "keeper"),
+		supervisor := busSupervisor{
+			dir: statedir.At(env.StateDir), log: env.Logger.With("component", "bus supervisor"),
 			args: []string{"up", "--idle-exit", backgroundIdleExit, "--state-dir", env.StateDir},
 		}
 		if env.Config != "" {
@@ -68,9 +68,9 @@ func (c *gatewayCommand) Run(ctx context.Context, env service.Env) error {
 			if err != nil {
 				return fmt.Errorf("find the settings file: %w", err)
 			}
-			k.args = append(k.args, "--config", config)
+			supervisor.args = append(supervisor.args, "--config", config)
 		}
-		return k.run(ctx)
+		return supervisor.run(ctx)
 	})
 	group.Go(func() error {
 		defer cancel()

@@ -46,11 +46,11 @@ type mapping struct {
 	from, to    uintptr
 	permissions string
 	path        string
-	// changed reports whether a page differs from the file, or that is not known.
+	// changed reports whether a page may differ from the file.
 	changed bool
 }
 
-// addMapLine adds a mapping, or what a line says of the last one.
+// addMapLine adds the mapping that a line begins, or the attribute in it to the last one.
 func addMapLine(all []mapping, line string) []mapping {
 	words := strings.Fields(line)
 	if len(words) == 0 {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os/user"
-	"slices"
 	"strings"
 	"time"
 
@@ -43,10 +42,13 @@ func (c *silenceCommand) Validate() error {
 	switch {
 	case actions != 1:
 		return errors.New("give --app, --category or --dedup-key to silence alerts, or one of --list and --end ID")
-	case c.Category != "" && !slices.Contains(alert.Categories(), alert.Category(c.Category)):
-		return fmt.Errorf("--category must be one of %v", alert.Categories())
 	case c.For < silence.MinDuration || c.For > silence.MaxDuration:
 		return fmt.Errorf("--for must be between %s and %s", silence.MinDuration, silence.MaxDuration)
+	}
+	if c.Category != "" {
+		if err := checkCategory(c.Category); err != nil {
+			return err
+		}
 	}
 	return c.BusFlags.Validate()
 }
@@ -98,8 +100,8 @@ func listSilences(ctx context.Context, env service.Env, q gwsilences.Commands) e
 		return err
 	}
 	out := printer{w: env.Stdout}
-	line := func(id, what string, until time.Time, by, reason string) {
-		text := fmt.Sprintf("%-26s  until %s  %s  by %s", id, until.Local().Format(time.DateTime), what, by)
+	line := func(id, description string, until time.Time, by, reason string) {
+		text := fmt.Sprintf("%-26s  until %s  %s  by %s", id, until.Local().Format(time.DateTime), description, by)
 		if reason != "" {
 			text += ": " + reason
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,17 +48,24 @@ func (c *tailCommand) Validate() error {
 	if c.Last < 0 || c.Last > tailPast {
 		return fmt.Errorf("--last must be between 0 and %d", tailPast)
 	}
-	if c.Category == "" {
-		return c.BusFlags.Validate()
+	if c.Category != "" {
+		if err := checkCategory(c.Category); err != nil {
+			return err
+		}
 	}
+	return c.BusFlags.Validate()
+}
+
+// checkCategory returns an error for a --category that is not one.
+func checkCategory(category string) error {
 	var names []string
 	for _, known := range alert.Categories() {
-		if string(known) == c.Category {
-			return c.BusFlags.Validate()
-		}
 		names = append(names, string(known))
 	}
-	return fmt.Errorf("--category must be one of %s", strings.Join(names, ", "))
+	if !slices.Contains(names, category) {
+		return fmt.Errorf("--category must be one of %s", strings.Join(names, ", "))
+	}
+	return nil
 }
 
 func (c *tailCommand) notices() bool {

@@ -69,7 +69,7 @@ func causeName(a Alert) string {
 		}
 		return "the spike of errors"
 	case Security:
-		return "what was blocked"
+		return "the blocked content"
 	case Threshold:
 		return "the threshold"
 	case Kubernetes:

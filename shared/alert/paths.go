@@ -20,15 +20,15 @@ const (
 	afterHost              // ends the host of a URL
 )
 
-var charClasses = func() (of [256]uint8) {
+var charClasses = func() (classes [256]uint8) {
 	for class, all := range map[uint8]string{
 		beforePath: " \t\n\"'`([{<=:,;|", afterPath: " \t\n\"'`()[]{}<>,;|?#", trailing: ".:!", afterHost: " \t\n\"'`()[]{}<>,;|?#/",
 	} {
 		for i := range len(all) {
-			of[all[i]] |= class
+			classes[all[i]] |= class
 		}
 	}
-	return of
+	return classes
 }()
 
 // mentionedPaths appends the paths in a text: words that begin with a slash, and the paths

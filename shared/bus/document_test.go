@@ -66,7 +66,7 @@ func TestDocument(t *testing.T) {
 	}
 	first, err := d.Update(t.Context(), set("1"))
 	if err != nil || string(first.Data) != "1" || !first.Exists() {
-		t.Fatalf("first Update = %+v, %v", first, err)
+		t.Fatalf("first Update = %+v, %v, want data 1", first, err)
 	}
 	second, err := d.Update(t.Context(), func(old bus.Entry) ([]byte, error) { return append(old.Data, '2'), nil })
 	if err != nil || second.Revision <= first.Revision {
@@ -98,7 +98,7 @@ func TestDocument(t *testing.T) {
 		t.Errorf("Get after Delete = %+v, %v, want none with the revision of the deletion", deleted, err)
 	}
 	if e, err := d.Update(t.Context(), set("again")); err != nil || !e.Exists() {
-		t.Errorf("Update after Delete = %+v, %v", e, err)
+		t.Errorf("Update after Delete = %+v, %v, want a document", e, err)
 	}
 
 	// The client library reads what a Document has written, and the reverse.

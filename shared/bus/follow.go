@@ -42,7 +42,7 @@ const (
 	deleteTimeout = 500 * time.Millisecond
 )
 
-// FollowConfig says which messages of a stream to read, and from where.
+// FollowConfig selects messages of a stream, and the position from which to read.
 type FollowConfig struct {
 	Stream string
 	// Subjects limits what is delivered; empty means all.
@@ -113,7 +113,7 @@ func (s *Session) Follow(ctx context.Context, cfg FollowConfig, handle func(Mess
 	return err
 }
 
-// follow is Follow, and leaves in cfg where to continue.
+// follow is Follow, and updates cfg with the position at which to continue.
 func (s *Session) follow(ctx context.Context, cfg *FollowConfig, handle func(Message) error) error {
 	js, err := jetstream.New(s.NC, jetstream.WithDefaultTimeout(followTimeout))
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *Session) follow(ctx context.Context, cfg *FollowConfig, handle func(Mes
 type follower struct {
 	session *Session
 	js      jetstream.JetStream
-	// cfg has in After and Since where to continue.
+	// cfg has the position at which to continue in After and Since.
 	cfg    *FollowConfig
 	handle func(Message) error
 	name   string
@@ -260,8 +260,8 @@ func (f *follower) untilReconnect(ctx context.Context) (context.Context, context
 	return ctx, func() { cancel(); watch.Wait() }
 }
 
-// consumer is one that the server keeps in memory, on one server: where to continue is
-// known here.
+// consumer returns the configuration of a consumer in memory, on one server. The position at
+// which to continue is kept here.
 func (f *follower) consumer() jetstream.ConsumerConfig {
 	f.consumers++
 	cfg := jetstream.ConsumerConfig{
@@ -279,8 +279,8 @@ func (f *follower) consumer() jetstream.ConsumerConfig {
 	return cfg
 }
 
-// checkRecreated finds a stream that was deleted and created again: waiting for a sequence
-// that it reaches one day would lose messages.
+// checkRecreated detects that the stream was deleted and created again. Waiting for the old
+// sequence would skip the messages of the new stream up to it.
 func (f *follower) checkRecreated(ctx context.Context) error {
 	stream, err := f.js.Stream(ctx, f.cfg.Stream)
 	if err != nil {

@@ -24,7 +24,7 @@ func ReadKey(dir statedir.Dir, role Role, log *slog.Logger) (nkeys.KeyPair, erro
 		return nil, fmt.Errorf("%w: %s: %w", ErrKey, file, err)
 	}
 	if restricted {
-		log.Warn("other users could read a key of the bus; its permissions are restricted now: if another user may have read it, remove it and restart tocsin up", "file", file)
+		log.Warn("other users could read a key of the bus; its permissions are now restricted. If one of them may have read it, remove the file and restart tocsin up", "file", file)
 	}
 	key, err := nkeys.ParseDecoratedNKey(seed)
 	if err != nil {

@@ -101,7 +101,7 @@ func TestFollowWhereAConsumerStays(t *testing.T) {
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(10 * time.Second) {
-		t.Fatal("no server")
+		t.Fatal("timed out waiting for the server")
 	}
 	c := connect(t, bus.Config{Name: "u", Role: bus.RoleProvisioner, URL: strings.Replace(ns.ClientURL(), "://", "://u:p@", 1)})
 	bustest.Eventually(t, "connection", c.Connected)
@@ -142,7 +142,7 @@ func TestLostQuestions(t *testing.T) {
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(10 * time.Second) {
-		t.Fatal("no server")
+		t.Fatal("timed out waiting for the server")
 	}
 	silent, err := nats.Connect(ns.ClientURL())
 	if err != nil {

@@ -88,7 +88,7 @@ func Plan(ctx context.Context, c *Session, layout Layout) ([]Change, error) {
 	return changes, nil
 }
 
-// plan returns the change of one stream; What is empty where there is none.
+// plan returns the change of one stream. Its Description is empty where there is none.
 func plan(ctx context.Context, c *Session, want jetstream.StreamConfig, partitions int) (Change, error) {
 	change := Change{Stream: want.Name, wanted: want, next: want}
 	var s jetstream.Stream

@@ -33,7 +33,7 @@ func NewPublisher(c *Session, window int) (*Publisher, error) {
 		jetstream.WithPublishAsyncMaxPending(window),
 		jetstream.WithPublishAsyncTimeout(ackTimeout))
 	if err != nil {
-		return nil, fmt.Errorf("make a publisher: %w", err)
+		return nil, fmt.Errorf("create a publisher: %w", err)
 	}
 	return &Publisher{c: c, js: js}, nil
 }

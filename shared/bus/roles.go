@@ -8,7 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
-// Role is who a session is on the bus, and so what it may do there.
+// Role is the identity of a session on the bus. It has a key and permissions.
 type Role string
 
 // The roles.

@@ -32,7 +32,7 @@ func result(t *testing.T, done <-chan error) error {
 	case err := <-done:
 		return err
 	case <-time.After(30 * time.Second):
-		t.Fatal("Run does not return within 30 s")
+		t.Fatal("timed out waiting for Run to return")
 		return nil
 	}
 }
@@ -43,7 +43,7 @@ func TestRunOverAClosedSession(t *testing.T) {
 	b := bustest.Start(t)
 	l := bus.NewLink(bus.RunConfig{Config: b.Config(bus.RoleGateway), Pause: time.Millisecond})
 	if l.Session() != nil {
-		t.Error("there is a session before Run")
+		t.Errorf("Session before Run = %v, want nil", l.Session())
 	}
 	if _, err := l.Connected(); !errors.Is(err, bus.ErrUnreachable) {
 		t.Errorf("Connected before Run = %v, want ErrUnreachable", err)
@@ -57,7 +57,7 @@ func TestRunOverAClosedSession(t *testing.T) {
 		<-ctx.Done()
 		causes <- context.Cause(ctx)
 		if !errors.Is(context.Cause(ctx), bus.ErrClosed) && s.NC.IsClosed() {
-			t.Error("the session is closed before work has returned")
+			t.Error("the session is closed before work has returned, want it open")
 		}
 		return context.Cause(ctx)
 	})
@@ -68,7 +68,7 @@ func TestRunOverAClosedSession(t *testing.T) {
 	}
 	second := <-sessions
 	if second == first || l.Session() != second {
-		t.Error("the second session is not a new one")
+		t.Errorf("second session = %p, newest %p, want one other than the first, %p", second, l.Session(), first)
 	}
 	bustest.Eventually(t, "connection", func() bool { s, err := l.Connected(); return err == nil && s == second })
 	cancel(errStop)
@@ -79,7 +79,7 @@ func TestRunOverAClosedSession(t *testing.T) {
 		t.Errorf("Run = %v, want nil", err)
 	}
 	if !second.NC.IsClosed() {
-		t.Error("the session is open after Run")
+		t.Error("the session is open after Run, want it closed")
 	}
 }
 
@@ -110,7 +110,7 @@ func TestRunReadsTheKeyAgain(t *testing.T) {
 	for {
 		state := <-states
 		if state == nil {
-			t.Fatal("reachable with an unknown key")
+			t.Fatal("state with an unknown key = nil, want an error")
 		}
 		if errors.Is(state, bus.ErrClosed) && errors.Is(state, bus.ErrKey) {
 			break
@@ -194,7 +194,7 @@ func TestLinkFollow(t *testing.T) {
 			case m := <-got:
 				texts = append(texts, string(m.Data))
 			case <-time.After(30 * time.Second):
-				t.Fatalf("%d of %d messages within 30 s: %v", len(texts), n, texts)
+				t.Fatalf("timed out waiting for %d messages, got %q", n, texts)
 			}
 		}
 		return texts
@@ -302,7 +302,7 @@ func TestWithGrace(t *testing.T) {
 				defer cancel()
 				time.Sleep(time.Minute)
 				if abort.Err() != nil {
-					t.Fatal("it ended before the context")
+					t.Fatalf("Err before the end of the context = %v, want nil", abort.Err())
 				}
 				begun := time.Now()
 				stop(tt.cause)

@@ -48,8 +48,7 @@ type InProcess interface {
 	Fault() error
 }
 
-// Config says which bus to connect to and as whom. Exactly one of Server, Dir and URL
-// names the bus.
+// Config selects the bus and the role. Exactly one of Server, Dir and URL names the bus.
 type Config struct {
 	// Name is shown by the server's monitoring.
 	Name string

@@ -29,7 +29,7 @@ func serveForeign(t *testing.T) string {
 	ns.Start()
 	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
 	if !ns.ReadyForConnections(10 * time.Second) {
-		t.Fatal("no server")
+		t.Fatal("timed out waiting for the server")
 	}
 	return ns.ClientURL()
 }

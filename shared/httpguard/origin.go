@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// PageKind says which page, if any, made a request.
+// PageKind is the kind of page, if any, that made a request.
 type PageKind int
 
 // The kinds of pages.

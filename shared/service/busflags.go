@@ -72,7 +72,7 @@ func (f LayoutFlags) Validate() error {
 	return nil
 }
 
-// CheckBus returns an error for what the embedded bus cannot have.
+// CheckBus returns an error for a layout that the embedded bus can't have.
 func (f LayoutFlags) CheckBus(b BusFlags) error {
 	switch {
 	case b.External():

@@ -10,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
-// Description is what --help says of the program.
+// Description is the line about the program in --help.
 const Description = "An alert bus for AI agents."
 
 // ServicesProgram is the file name of the whole program where tocsin is the launcher (see

@@ -312,7 +312,7 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
-func TestWantedCheck(t *testing.T) {
+func TestOptionsCheck(t *testing.T) {
 	for _, tt := range []struct{ program, want string }{
 		{program, ""},
 		{"/Program Files/tocsin", ""},

@@ -1,8 +1,8 @@
 package bustest_test
 
 import (
+	"fmt"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -29,13 +29,9 @@ func TestRig(t *testing.T) {
 		}
 		for i := range n {
 			r.Restart(i)
-			deadline := time.Now().Add(30 * time.Second)
-			for c.Check(t.Context(), bus.StreamAlerts) != nil {
-				if time.Now().After(deadline) {
-					t.Fatalf("after the restart of server %d: %v", i, c.Check(t.Context(), bus.StreamAlerts))
-				}
-				time.Sleep(5 * time.Millisecond)
-			}
+			bustest.Eventually(t, fmt.Sprintf("stream after the restart of server %d", i+1), func() bool {
+				return c.Check(t.Context(), bus.StreamAlerts) == nil
+			})
 		}
 	}
 }

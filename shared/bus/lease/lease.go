@@ -35,7 +35,7 @@ const (
 	attemptsPerTTL = 10
 )
 
-// Config says which lease.
+// Config configures [Run].
 type Config struct {
 	Store Store
 	TTL   time.Duration

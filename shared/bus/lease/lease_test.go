@@ -122,7 +122,7 @@ func (a *actors) set(process string, acts bool) {
 	}
 	a.changed = time.Now()
 	if len(a.now) > 1 {
-		a.t.Errorf("these act at the same time: %v", a.now)
+		a.t.Errorf("%v act at the same time, want one at most", a.now)
 	}
 }
 
@@ -326,7 +326,7 @@ func TestClock(t *testing.T) {
 			t.Errorf("renewal sent at %v: Holds = %t at %v, want %t", tt.sent, got, tt.now, want)
 		}
 		if c.Holds(tt.epoch-1, at(tt.now)) {
-			t.Errorf("renewal sent at %v: the epoch before is held", tt.sent)
+			t.Errorf("renewal sent at %v: the epoch before is held, want only epoch %d", tt.sent, tt.epoch)
 		}
 	}
 	// The monotonic clock stood still while the machine was suspended.
@@ -369,7 +369,7 @@ func TestInBucket(t *testing.T) {
 		t.Errorf("Renew of a released lease = %v, want ErrHeld", err)
 	}
 	if _, err := b.Acquire(t.Context(), []byte("b")); err != nil {
-		t.Errorf("Acquire of a released lease = %v", err)
+		t.Errorf("Acquire of a released lease = %v, want nil", err)
 	}
 	if _, err := a.Renew(t.Context(), []byte("a"), renewed); !errors.Is(err, lease.ErrHeld) {
 		t.Errorf("Renew of a lease that another process has = %v, want ErrHeld", err)
