@@ -17,7 +17,7 @@ const involved = 100
 
 // objects creates the pods that events are about, with labels as a deployment's have
 // them.
-func (s *stage) objects(ctx context.Context, writers int) ([]corev1.ObjectReference, error) {
+func (s *testbed) objects(ctx context.Context, writers int) ([]corev1.ObjectReference, error) {
 	about := make([]corev1.ObjectReference, involved)
 	err := each(ctx, involved, writers, func(ctx context.Context, i int) error {
 		pod, err := s.pod(ctx, i)
@@ -33,7 +33,7 @@ func (s *stage) objects(ctx context.Context, writers int) ([]corev1.ObjectRefere
 
 // measureEvents measures live events: as fast as the API server accepts them, and at a
 // steady rate.
-func (z sizes) measureEvents(ctx context.Context, s *stage) (all []harness.Figure, err error) {
+func (z sizes) measureEvents(ctx context.Context, s *testbed) (all []harness.Figure, err error) {
 	about, err := s.objects(ctx, z.writers)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (z sizes) measureEvents(ctx context.Context, s *stage) (all []harness.Figur
 
 	var created, watched, stored, notified, ratio []float64
 	for range z.rounds {
-		c := s.newCourse(z.events, about)
+		c := s.newBatch(z.events, about)
 		if err := s.through(ctx, c, sub, func() error { return s.createAll(ctx, c, z.writers) }); err != nil {
 			return nil, err
 		}
@@ -65,7 +65,7 @@ func (z sizes) measureEvents(ctx context.Context, s *stage) (all []harness.Figur
 		harness.Figure{What: "  at a subscriber of a gateway", Asked: "a ratio to the bare watcher", Measured: fmt.Sprintf("%.2fx: %s", harness.Median(ratio), perSecond(notified))},
 	)
 
-	c := s.newCourse(max(1, int(z.steady.Seconds()*float64(z.rate))), about)
+	c := s.newBatch(max(1, int(z.steady.Seconds()*float64(z.rate))), about)
 	if err := s.through(ctx, c, sub, func() error { return s.createSteadily(ctx, c, z.rate) }); err != nil {
 		return nil, err
 	}
@@ -78,13 +78,13 @@ func (z sizes) measureEvents(ctx context.Context, s *stage) (all []harness.Figur
 	), nil
 }
 
-// through writes the events of a course and waits until they have passed all stations.
-func (s *stage) through(ctx context.Context, c *course, sub *subscriber, write func() error) error {
+// through writes the events of a batch and waits until they have arrived everywhere.
+func (s *testbed) through(ctx context.Context, c *batch, sub *subscriber, write func() error) error {
 	version, err := s.version(ctx)
 	if err != nil {
 		return err
 	}
-	stop, err := s.watchBare(ctx, c, version)
+	stop, err := s.watchDirectly(ctx, c, version)
 	if err != nil {
 		return err
 	}
@@ -99,12 +99,12 @@ func (s *stage) through(ctx context.Context, c *course, sub *subscriber, write f
 	if err := c.notified.wait(ctx, "at the subscriber"); err != nil {
 		return err
 	}
-	return s.lookUp(ctx, c)
+	return s.readStored(ctx, c)
 }
 
 // measureBacklog measures how fast a kubewatch catches up with events from before its
 // start, which no writer slows down.
-func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []harness.Figure, err error) {
+func (z sizes) measureBacklog(ctx context.Context, s *testbed) (all []harness.Figure, err error) {
 	about, err := s.objects(ctx, z.writers)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []harness.Figu
 		if err := s.stopKubewatch(); err != nil {
 			return nil, err
 		}
-		c := s.newCourse(z.events, about)
+		c := s.newBatch(z.events, about)
 		version, err := s.version(ctx)
 		if err != nil {
 			return nil, err
@@ -131,7 +131,7 @@ func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []harness.Figu
 		if err := s.createAll(ctx, c, z.writers); err != nil {
 			return nil, err
 		}
-		stop, err := s.watchBare(ctx, c, version)
+		stop, err := s.watchDirectly(ctx, c, version)
 		if err != nil {
 			return nil, err
 		}
@@ -150,16 +150,16 @@ func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []harness.Figu
 		if err := c.notified.wait(ctx, "at the subscriber"); err != nil {
 			return nil, err
 		}
-		if err := s.lookUp(ctx, c); err != nil {
+		if err := s.readStored(ctx, c); err != nil {
 			return nil, err
 		}
-		// From the first event on: the start itself is measured separately.
+		// Rates count from the first event on: the start is measured separately.
 		since := c.stored.first()
 		first = append(first, since.Sub(began))
 		stored, notified = append(stored, c.stored.rate(since)), append(notified, c.notified.rate(since))
 		ratio = append(ratio, c.notified.rate(since)/watched[len(watched)-1])
 	}
-	many, err := z.toMany(ctx, s, about, sub)
+	many, err := z.measureMany(ctx, s, about, sub)
 	if err != nil {
 		return nil, err
 	}
@@ -168,17 +168,17 @@ func (z sizes) measureBacklog(ctx context.Context, s *stage) (all []harness.Figu
 		{What: "  on the stream", Measured: fmt.Sprintf("%.0f events/s", harness.Median(stored))},
 		{What: "  at a subscriber of a gateway", Asked: "a ratio to the bare watcher", Measured: fmt.Sprintf("%.2fx: %.0f events/s", harness.Median(ratio), harness.Median(notified))},
 		{What: "  from the start of kubewatch to the first on the stream", Measured: harness.Quantiles(first)},
-		{What: fmt.Sprintf("  at a gateway with %d subscriptions that get all of it", perSession), Measured: fmt.Sprintf("%.0f events/s, %.0f notifications/s", many, many*perSession)},
+		{What: fmt.Sprintf("  at a gateway with %d subscriptions that get all of it", maxSubscriptions), Measured: fmt.Sprintf("%.0f events/s, %.0f notifications/s", many, many*maxSubscriptions)},
 	}, nil
 }
 
-// perSession is how many subscriptions a session has at most.
-const perSession = 10
+// maxSubscriptions is how many subscriptions a session may have.
+const maxSubscriptions = 10
 
-// toMany adds subscriptions to that of a subscriber and measures how fast all of them
+// measureMany adds subscriptions to that of a subscriber and measures how fast all of them
 // get a backlog, in events a second.
-func (z sizes) toMany(ctx context.Context, s *stage, about []corev1.ObjectReference, sub *subscriber) (float64, error) {
-	for range perSession - 1 {
+func (z sizes) measureMany(ctx context.Context, s *testbed, about []corev1.ObjectReference, sub *subscriber) (float64, error) {
+	for range maxSubscriptions - 1 {
 		if err := sub.subscribe(ctx, map[string]any{"namespaces": []string{namespace}}); err != nil {
 			return 0, err
 		}
@@ -186,14 +186,14 @@ func (z sizes) toMany(ctx context.Context, s *stage, about []corev1.ObjectRefere
 	if err := s.stopKubewatch(); err != nil {
 		return 0, err
 	}
-	c := s.newCourse(z.events, about)
+	c := s.newBatch(z.events, about)
 	if err := s.createAll(ctx, c, z.writers); err != nil {
 		return 0, err
 	}
-	all, received, marker := newPassage(z.events*perSession), make([]int, z.events), c.marker()
+	all, received, marker := newArrivals(z.events*maxSubscriptions), make([]int, z.events), c.marker()
 	sub.listen(func(at time.Time, line []byte) {
 		if i := number(marker, line); i >= 0 && i < len(received) {
-			all.pass(i*perSession+received[i], at)
+			all.record(i*maxSubscriptions+received[i], at)
 			received[i]++
 		}
 	})
@@ -203,7 +203,7 @@ func (z sizes) toMany(ctx context.Context, s *stage, about []corev1.ObjectRefere
 	if err := all.wait(ctx, "at all subscriptions"); err != nil {
 		return 0, err
 	}
-	if err := s.lookUp(ctx, c); err != nil {
+	if err := s.readStored(ctx, c); err != nil {
 		return 0, err
 	}
 	return float64(z.events) / all.last().Sub(c.stored.first()).Seconds(), nil

@@ -31,7 +31,7 @@ func crashed() string {
 
 // lastOf sets a pod to a crash loop, and waits until that is on the stream: then
 // earlier changes are processed.
-func (s *stage) lastOf(ctx context.Context, pod *corev1.Pod) error {
+func (s *testbed) lastOf(ctx context.Context, pod *corev1.Pod) error {
 	if _, err := s.cluster.CrashLoop(ctx, pod, "app", 2, 3); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ type fault struct {
 // measureFaults measures the time from the state of a pod to the notification about it,
 // and to the one with the logs. Faults come one at a time, so that none waits for
 // another.
-func (z sizes) measureFaults(ctx context.Context, s *stage) (all []harness.Figure, err error) {
+func (z sizes) measureFaults(ctx context.Context, s *testbed) (all []harness.Figure, err error) {
 	kubelet, err := s.cluster.Kubelet(ctx, "node-1")
 	if err != nil {
 		return nil, err

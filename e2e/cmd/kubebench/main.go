@@ -1,9 +1,9 @@
-// Command kubebench measures what of a Kubernetes cluster reaches an agent, and what
-// that costs: a real API server, tocsin up, tocsin kubewatch and tocsin gateway, each a
-// process of its own. It prints a table as bench does, and asserts nothing, because
+// Command kubebench measures how fast the events and faults of a Kubernetes cluster reach an
+// agent, and how much memory that takes. It runs a real API server, tocsin up, tocsin
+// kubewatch and tocsin gateway, each as a process. It prints a table as bench does, and asserts nothing, because
 // machines differ: people compare the figures.
 //
-// Rates are also ratios, in one run: beside Tocsin there is a plain watch of client-go.
+// Rates are also printed as ratios to a plain watch of client-go in the same run.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 
 func main() { os.Exit(run()) }
 
-// sizes are how much is measured.
+// sizes are the sizes of the measurements.
 type sizes struct {
 	events, rounds, writers int
 	rate                    int
@@ -37,7 +37,7 @@ type sizes struct {
 // part is a part of the measurement, on a cluster and a bus of its own.
 type part struct {
 	name    string
-	measure func(context.Context, *stage) ([]harness.Figure, error)
+	measure func(context.Context, *testbed) ([]harness.Figure, error)
 }
 
 func parts(s sizes) []part {
@@ -51,16 +51,16 @@ func parts(s sizes) []part {
 
 func run() int {
 	var s sizes
-	bin := flag.String("tocsin", "bin/tocsin", "the binary to measure")
-	only := flag.String("parts", "", "which parts to measure, with commas between them: events, backlog, faults, memory; empty is all")
-	flag.IntVar(&s.events, "events", 10_000, "how many events a round has")
-	flag.IntVar(&s.rounds, "rounds", 3, "how many rounds there are, whose median is printed")
-	flag.IntVar(&s.writers, "writers", 16, "how many write to the API server at once")
-	flag.IntVar(&s.rate, "rate", 100, "how many events a second come while delays are measured")
-	flag.DurationVar(&s.steady, "steady", 20*time.Second, "how long they come")
-	flag.IntVar(&s.pods, "pods", 10_000, "how many pods there are when memory is measured")
-	flag.DurationVar(&s.settle, "settle", 10*time.Second, "how long is waited before memory is read")
-	flag.IntVar(&s.faults, "faults", 100, "how many crash loops are timed; at most 100 of a kind are delivered at once")
+	bin := flag.String("tocsin", "bin/tocsin", "Binary to measure.")
+	only := flag.String("parts", "", "Parts to measure, separated by commas: events, backlog, faults, memory. Default: all.")
+	flag.IntVar(&s.events, "events", 10_000, "Events of a round.")
+	flag.IntVar(&s.rounds, "rounds", 3, "Rounds, of which the median is printed.")
+	flag.IntVar(&s.writers, "writers", 16, "Concurrent writers to the API server.")
+	flag.IntVar(&s.rate, "rate", 100, "Events a second while delays are measured.")
+	flag.DurationVar(&s.steady, "steady", 20*time.Second, "Duration of that.")
+	flag.IntVar(&s.pods, "pods", 10_000, "Pods while memory is measured.")
+	flag.DurationVar(&s.settle, "settle", 10*time.Second, "Pause before memory is read.")
+	flag.IntVar(&s.faults, "faults", 100, "Crash loops that are timed, at most 100: kubewatch publishes no more of a kind at once.")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -74,7 +74,7 @@ func run() int {
 func (s sizes) check() error {
 	for _, n := range []int{s.events, s.rounds, s.writers, s.rate, s.pods, s.faults} {
 		if n < 1 {
-			return errors.New("every number has to be 1 or more")
+			return errors.New("every number must be at least 1")
 		}
 	}
 	if s.faults > 100 {
@@ -97,7 +97,7 @@ func bench(ctx context.Context, bin, only string, s sizes) error {
 	}
 	var all []harness.Figure
 	for _, p := range chosen {
-		more, err := onStage(ctx, bin, p.measure)
+		more, err := withTestbed(ctx, bin, p.measure)
 		if err != nil {
 			return fmt.Errorf("measure %s: %w", p.name, err)
 		}

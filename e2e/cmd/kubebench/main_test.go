@@ -7,7 +7,7 @@ import (
 )
 
 func TestNumber(t *testing.T) {
-	c := &course{run: 3}
+	c := &batch{run: 3}
 	for text, want := range map[string]int{
 		"Container started: app-1 bench 3/41":                    41,
 		`{"message":"Container started: app-1 bench 3/0","l":1}`: 0,
@@ -24,14 +24,14 @@ func TestNumber(t *testing.T) {
 
 func TestPassage(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	p, before := newPassage(4), newPassage(4)
+	p, before := newArrivals(4), newArrivals(4)
 	for i := range 4 {
-		before.pass(i, began)
-		p.pass(3-i, began.Add(time.Duration(i-1)*time.Second))
-		p.pass(3-i, began.Add(time.Hour)) // again
+		before.record(i, began)
+		p.record(3-i, began.Add(time.Duration(i-1)*time.Second))
+		p.record(3-i, began.Add(time.Hour)) // again
 	}
-	p.pass(4, began)
-	p.pass(-1, began)
+	p.record(4, began)
+	p.record(-1, began)
 	if err := p.wait(t.Context(), "here"); err != nil {
 		t.Fatal(err)
 	}

@@ -18,11 +18,11 @@ import (
 // was reset.
 type resident struct{ now, peak int64 }
 
-// residentOf reads it from /proc.
+// residentOf reads the memory of a process from /proc.
 func residentOf(pid int) (r resident, err error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return r, fmt.Errorf("ask for the memory of a process: %w", err)
+		return r, fmt.Errorf("read the memory of a process: %w", err)
 	}
 	for line := range bytes.Lines(data) {
 		field := bytes.Fields(line)
@@ -41,7 +41,7 @@ func residentOf(pid int) (r resident, err error) {
 		}
 	}
 	if r.now == 0 {
-		return r, errors.New("read the memory of a process: it says nothing of that")
+		return r, errors.New("read the memory of a process: /proc has no VmRSS of it")
 	}
 	return r, nil
 }
@@ -49,7 +49,7 @@ func residentOf(pid int) (r resident, err error) {
 // resetPeak resets the peak of a process.
 func resetPeak(pid int) error {
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0o200); err != nil {
-		return fmt.Errorf("forget the peak of a process: %w", err)
+		return fmt.Errorf("reset the peak of a process: %w", err)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ type memory struct {
 
 // memory waits a while, so that memory that is no longer used is returned, and reads
 // it.
-func (s *stage) memory(ctx context.Context, settle time.Duration) (m memory, err error) {
+func (s *testbed) memory(ctx context.Context, settle time.Duration) (m memory, err error) {
 	select {
 	case <-time.After(settle):
 	case <-ctx.Done():
@@ -94,7 +94,7 @@ func (m memory) figure(what string) harness.Figure {
 
 // measureMemory measures what pods cost: those that are created while kubewatch
 // watches, changes of their states, and those that exist when it starts.
-func (z sizes) measureMemory(ctx context.Context, s *stage) (all []harness.Figure, err error) {
+func (z sizes) measureMemory(ctx context.Context, s *testbed) (all []harness.Figure, err error) {
 	if err := s.watch(ctx); err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (z sizes) measureMemory(ctx context.Context, s *stage) (all []harness.Figur
 }
 
 // digested waits until kubewatch reports so many objects, which it does once a second.
-func (s *stage) digested(ctx context.Context, n int) error {
+func (s *testbed) digested(ctx context.Context, n int) error {
 	var have float64
 	var err error
 	known := harness.Poll(ctx, arrival, func() bool {

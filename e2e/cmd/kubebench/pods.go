@@ -17,7 +17,7 @@ const replicas = 10
 // pod returns the pod with a number, running: an app with two sidecars and what an
 // admission webhook and a deployment would have added. The API server adds the managed
 // fields of its creator and its kubelet.
-func (s *stage) pod(ctx context.Context, i int) (*corev1.Pod, error) {
+func (s *testbed) pod(ctx context.Context, i int) (*corev1.Pod, error) {
 	pods := s.client.CoreV1().Pods(namespace)
 	pod, err := pods.Create(ctx, podOf(i), metav1.CreateOptions{FieldManager: "kube-controller-manager"})
 	if err != nil {
@@ -27,7 +27,7 @@ func (s *stage) pod(ctx context.Context, i int) (*corev1.Pod, error) {
 	return s.podStatus(ctx, pod)
 }
 
-func (s *stage) podStatus(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+func (s *testbed) podStatus(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	pod, err := s.client.CoreV1().Pods(namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{FieldManager: "kubelet"})
 	if err != nil {
 		return nil, fmt.Errorf("write the status of a pod: %w", err)

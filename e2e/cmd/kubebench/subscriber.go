@@ -37,7 +37,7 @@ type answer struct {
 }
 
 // subscribe starts a gateway, and subscribes with the arguments.
-func (s *stage) subscribe(ctx context.Context, arguments map[string]any) (*subscriber, error) {
+func (s *testbed) subscribe(ctx context.Context, arguments map[string]any) (*subscriber, error) {
 	c := &subscriber{answers: make(chan answer, 16)}
 	var err error
 	if c.lines, err = harness.StartLines(s.bin, s.bus.StateDir, c.line); err != nil {

@@ -414,12 +414,12 @@ func TestLogs(t *testing.T) {
 	if most := k.MostAtOnce(); most < 2 || most > 3 {
 		t.Errorf("MostAtOnce = %d, want 2 or 3: three requests wait at the same time", most)
 	}
-	asked := k.Requests()
-	if len(asked) != 11 {
-		t.Fatalf("%d requests, want 11: %+v", len(asked), asked)
+	requests := k.Requests()
+	if len(requests) != 11 {
+		t.Fatalf("%d requests, want 11: %+v", len(requests), requests)
 	}
-	if want := (LogRequest{Namespace: ns, Pod: "web-0", Container: "app", TailLines: 2, LimitBytes: 5}); asked[3] != want {
-		t.Errorf("fourth request = %+v, want %+v", asked[3], want)
+	if want := (LogRequest{Namespace: ns, Pod: "web-0", Container: "app", TailLines: 2, LimitBytes: 5}); requests[3] != want {
+		t.Errorf("fourth request = %+v, want %+v", requests[3], want)
 	}
 }
 

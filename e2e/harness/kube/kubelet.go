@@ -118,13 +118,13 @@ func (k *Kubelet) MostAtOnce() int {
 // containerLogs answers as the kubelet's getContainerLogs does: 404 for an unknown
 // container, 400 for a log that does not exist.
 func (k *Kubelet) containerLogs(w http.ResponseWriter, r *http.Request) {
-	asked, err := logRequest(r)
+	request, err := logRequest(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 		return
 	}
-	log, known := k.began(asked)
-	defer k.ended()
+	log, known := k.beginRequest(request)
+	defer k.endRequest()
 	if log.Delay > 0 {
 		wait := time.NewTimer(log.Delay)
 		defer wait.Stop()
@@ -135,35 +135,35 @@ func (k *Kubelet) containerLogs(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	text := log.Current
-	if asked.Previous {
+	if request.Previous {
 		text = log.Previous
 	}
 	switch {
 	case !known:
-		http.Error(w, fmt.Sprintf("pod %q does not exist", asked.Pod), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("pod %q does not exist", request.Pod), http.StatusNotFound)
 	case log.Status != 0:
 		http.Error(w, log.Body, log.Status)
-	case asked.Previous && text == "":
-		http.Error(w, fmt.Sprintf("previous terminated container %q in pod %q not found", asked.Container, asked.Pod), http.StatusBadRequest)
-	case !asked.Previous && log.NotThere:
-		http.Error(w, fmt.Sprintf("container %q in pod %q is waiting to start: ContainerCreating", asked.Container, asked.Pod), http.StatusBadRequest)
+	case request.Previous && text == "":
+		http.Error(w, fmt.Sprintf("previous terminated container %q in pod %q not found", request.Container, request.Pod), http.StatusBadRequest)
+	case !request.Previous && log.NotThere:
+		http.Error(w, fmt.Sprintf("container %q in pod %q is waiting to start: ContainerCreating", request.Container, request.Pod), http.StatusBadRequest)
 	default:
 		w.Header().Set("Content-Type", "text/plain")
-		_, _ = w.Write(cut([]byte(text), asked.TailLines, asked.LimitBytes))
+		_, _ = w.Write(cut([]byte(text), request.TailLines, request.LimitBytes))
 	}
 }
 
-func (k *Kubelet) began(asked LogRequest) (log Log, known bool) {
+func (k *Kubelet) beginRequest(request LogRequest) (log Log, known bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.requests = append(k.requests, asked)
+	k.requests = append(k.requests, request)
 	k.inFlight++
 	k.atOnce = max(k.atOnce, k.inFlight)
-	log, known = k.logs[[3]string{asked.Namespace, asked.Pod, asked.Container}]
+	log, known = k.logs[[3]string{request.Namespace, request.Pod, request.Container}]
 	return log, known
 }
 
-func (k *Kubelet) ended() {
+func (k *Kubelet) endRequest() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.inFlight--
@@ -171,18 +171,18 @@ func (k *Kubelet) ended() {
 
 func logRequest(r *http.Request) (LogRequest, error) {
 	q := r.URL.Query()
-	asked := LogRequest{
+	request := LogRequest{
 		Namespace: r.PathValue("namespace"), Pod: r.PathValue("pod"), Container: r.PathValue("container"),
 		Previous: strings.EqualFold(q.Get("previous"), "true"),
 	}
 	var err error
-	if asked.TailLines, err = number(q, "tailLines", 0); err != nil {
-		return asked, err
+	if request.TailLines, err = number(q, "tailLines", 0); err != nil {
+		return request, err
 	}
-	if asked.LimitBytes, err = number(q, "limitBytes", 1); err != nil {
-		return asked, err
+	if request.LimitBytes, err = number(q, "limitBytes", 1); err != nil {
+		return request, err
 	}
-	return asked, nil
+	return request, nil
 }
 
 // number returns a number of the query, -1 if it is missing.
@@ -192,7 +192,7 @@ func number(q url.Values, name string, least int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(q.Get(name), 10, 64)
 	if err != nil || n < least {
-		return 0, fmt.Errorf("%s is %q, and has to be a number from %d", name, q.Get(name), least)
+		return 0, fmt.Errorf("%s is %q, want a number of at least %d", name, q.Get(name), least)
 	}
 	return n, nil
 }

@@ -110,9 +110,9 @@ func podSpec(containers []string) corev1.PodSpec {
 	return spec
 }
 
-// containerID returns the id of a container after n restarts.
-func containerID(pod *corev1.Pod, container string, life int32) string {
-	return fmt.Sprintf("containerd://%x", sha256.Sum256(fmt.Appendf(nil, "%s %s %d", pod.UID, container, life)))
+// containerID returns the id of a container after a number of restarts.
+func containerID(pod *corev1.Pod, container string, restarts int32) string {
+	return fmt.Sprintf("containerd://%x", sha256.Sum256(fmt.Appendf(nil, "%s %s %d", pod.UID, container, restarts)))
 }
 
 // Deployment creates a deployment, with as many pods as it wants.

@@ -29,17 +29,17 @@ import (
 )
 
 const (
-	// startWithin bounds a start, which takes 3 s on an idle machine.
-	startWithin = 2 * time.Minute
-	// stopWithin bounds the end after SIGTERM. Then the server is killed.
-	stopWithin = 15 * time.Second
-	// askWithin bounds a request to the control listener.
-	askWithin = 30 * time.Second
+	// startTimeout bounds a start, which takes 3 s on an idle machine.
+	startTimeout = 2 * time.Minute
+	// stopTimeout bounds the end after SIGTERM. Then the server is killed.
+	stopTimeout = 15 * time.Second
+	// controlTimeout bounds a request to the control listener.
+	controlTimeout = 30 * time.Second
 )
 
 // ErrNotBuilt is returned if the server was not built. That takes minutes, and tests do
 // not do it on their own.
-var ErrNotBuilt = errors.New("the Kubernetes API server of the tests isn't built: run make kube-apiserver")
+var ErrNotBuilt = errors.New("the Kubernetes API server of the tests is not built: run make kube-apiserver")
 
 // Options are the settings of a server. The zero value has the server's defaults.
 type Options struct {
@@ -65,7 +65,7 @@ type Server struct {
 	client               *kubernetes.Clientset
 	config               *rest.Config
 	process              *process
-	said                 ready
+	output               ready
 	node                 string // the node of new pods
 }
 
@@ -124,20 +124,20 @@ func binary() (string, error) {
 	for {
 		script := filepath.Join(dir, "e2e", "kube-apiserver", "build.sh")
 		if _, err := os.Stat(script); err == nil {
-			var said strings.Builder
+			var stderr strings.Builder
 			cmd := exec.Command(script, "--path") //nolint:noctx // it reads four files
-			cmd.Stderr = &said
+			cmd.Stderr = &stderr
 			out, err := cmd.Output()
 			if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
 				return "", ErrNotBuilt
 			}
 			if err != nil {
-				return "", fmt.Errorf("ask %s for the server: %w\n%s", script, err, said.String())
+				return "", fmt.Errorf("run %s to find the server: %w\n%s", script, err, stderr.String())
 			}
 			return strings.TrimSpace(string(out)), nil
 		}
 		if dir == filepath.Dir(dir) {
-			return "", errors.New("find e2e/kube-apiserver/build.sh: it is in no directory above this one")
+			return "", errors.New("find e2e/kube-apiserver/build.sh: no directory above this one has it")
 		}
 		dir = filepath.Dir(dir)
 	}
@@ -170,13 +170,13 @@ func (s *Server) start() error {
 		_ = p.cmd.Wait() // its exit code is in cmd.ProcessState
 		close(p.done)
 	}()
-	if harness.Poll(context.Background(), startWithin, func() bool { return p.ended() || strings.HasSuffix(p.stdout.String(), "\n") }) && !p.ended() {
-		if err := json.Unmarshal([]byte(p.stdout.String()), &s.said); err != nil {
-			return errors.Join(fmt.Errorf("read what the API server said, %q: %w", p.stdout, err), s.Kill())
+	if harness.Poll(context.Background(), startTimeout, func() bool { return p.ended() || strings.HasSuffix(p.stdout.String(), "\n") }) && !p.ended() {
+		if err := json.Unmarshal([]byte(p.stdout.String()), &s.output); err != nil {
+			return errors.Join(fmt.Errorf("decode the output of the API server, %q: %w", p.stdout, err), s.Kill())
 		}
 		return nil
 	}
-	return errors.Join(fmt.Errorf("the API server did not get ready:\n%s", s.lastLog()), s.Kill())
+	return errors.Join(fmt.Errorf("the API server did not become ready:\n%s", s.lastLog()), s.Kill())
 }
 
 func (p *process) ended() bool {
@@ -191,7 +191,7 @@ func (p *process) ended() bool {
 // connect makes the administrator's client, and the kubeconfig with the context of the
 // options.
 func (s *Server) connect() error {
-	s.kubeconfig = s.said.Kubeconfig
+	s.kubeconfig = s.output.Kubeconfig
 	c, err := clientcmd.LoadFromFile(s.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("read the administrator's kubeconfig: %w", err)
@@ -235,9 +235,9 @@ func (s *Server) PID() int { return s.process.cmd.Process.Pid }
 // get 410 after Compact and Restart, or with NoWatchCache. Without that cache an open
 // watch of events gets no bookmarks either.
 func (s *Server) Compact() error {
-	ctx, cancel := context.WithTimeout(context.Background(), askWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.said.Control+"/compact", http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.output.Control+"/compact", http.NoBody)
 	if err != nil {
 		return fmt.Errorf("compact etcd: %w", err)
 	}
@@ -281,8 +281,8 @@ func (s *Server) Close() error {
 	select {
 	case <-p.done:
 		return nil
-	case <-time.After(stopWithin):
-		return errors.Join(fmt.Errorf("the API server did not end within %s of SIGTERM:\n%s", stopWithin, s.lastLog()), s.Kill())
+	case <-time.After(stopTimeout):
+		return errors.Join(fmt.Errorf("the API server did not end within %s of SIGTERM:\n%s", stopTimeout, s.lastLog()), s.Kill())
 	}
 }
 

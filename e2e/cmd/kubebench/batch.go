@@ -20,32 +20,34 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// course follows a number of events, each with a unique message, through all stations.
-type course struct {
+// batch is a number of events, each with a unique message, and when each of them arrived
+// where.
+type batch struct {
 	run int
 	// about has the objects that the events are about, in turn.
 	about   []corev1.ObjectReference
 	started time.Time
-	// The stations: the request to the API server, its answer, a plain watch, the bus,
-	// and an agent's client.
-	sent, created, watched, stored, notified passage
+	// The request to the API server, its answer, a plain watch, the bus, and an agent's
+	// client.
+	sent, created, watched, stored, notified arrivals
 
 	mu sync.Mutex
 	// uids are those of the events: the stream has no more in its headers.
 	uids map[string]int
 }
 
-// passage is when events passed a station. Each is used by one goroutine.
-type passage struct {
+// arrivals are the times at which the events of a batch arrived at one place. They belong to
+// one goroutine.
+type arrivals struct {
 	at   []time.Time
 	seen atomic.Int64
-	all  chan struct{} // closed when every event has passed
+	all  chan struct{} // closed when every event has arrived
 }
 
-func newPassage(n int) passage { return passage{at: make([]time.Time, n), all: make(chan struct{})} }
+func newArrivals(n int) arrivals { return arrivals{at: make([]time.Time, n), all: make(chan struct{})} }
 
-// pass notes an event. Only the first time counts.
-func (p *passage) pass(i int, at time.Time) {
+// record records the arrival of an event. Only the first one counts.
+func (p *arrivals) record(i int, at time.Time) {
 	if i < 0 || i >= len(p.at) || !p.at[i].IsZero() {
 		return
 	}
@@ -55,7 +57,8 @@ func (p *passage) pass(i int, at time.Time) {
 	}
 }
 
-func (p *passage) wait(ctx context.Context, what string) error {
+// wait waits until all events have arrived.
+func (p *arrivals) wait(ctx context.Context, what string) error {
 	ctx, cancel := context.WithTimeout(ctx, arrival)
 	defer cancel()
 	select {
@@ -66,8 +69,8 @@ func (p *passage) wait(ctx context.Context, what string) error {
 	}
 }
 
-// first and last are when the first and the last passed.
-func (p *passage) first() time.Time {
+// first returns when the first event arrived.
+func (p *arrivals) first() time.Time {
 	first := p.at[0]
 	for _, at := range p.at {
 		if at.Before(first) {
@@ -77,7 +80,8 @@ func (p *passage) first() time.Time {
 	return first
 }
 
-func (p *passage) last() time.Time {
+// last returns when the last event arrived.
+func (p *arrivals) last() time.Time {
 	var last time.Time
 	for _, at := range p.at {
 		if at.After(last) {
@@ -87,14 +91,14 @@ func (p *passage) last() time.Time {
 	return last
 }
 
-// rate returns how many passed a second from a time on.
-func (p *passage) rate(from time.Time) float64 {
+// rate returns how many events arrived a second from a time on.
+func (p *arrivals) rate(from time.Time) float64 {
 	return float64(len(p.at)) / p.last().Sub(from).Seconds()
 }
 
-// since returns how long after another passage each was. A negative time counts as 0: a
+// since returns how long after its arrival elsewhere each event arrived. A negative time counts as 0: a
 // watch may have an event before its writer has the answer.
-func (p *passage) since(other *passage) []time.Duration {
+func (p *arrivals) since(other *arrivals) []time.Duration {
 	all := make([]time.Duration, len(p.at))
 	for i := range all {
 		all[i] = max(0, p.at[i].Sub(other.at[i]))
@@ -102,11 +106,11 @@ func (p *passage) since(other *passage) []time.Duration {
 	return all
 }
 
-func (s *stage) newCourse(n int, about []corev1.ObjectReference) *course {
+func (s *testbed) newBatch(n int, about []corev1.ObjectReference) *batch {
 	s.runs++
-	return &course{
+	return &batch{
 		run: s.runs, about: about, uids: make(map[string]int, n),
-		sent: newPassage(n), created: newPassage(n), watched: newPassage(n), stored: newPassage(n), notified: newPassage(n),
+		sent: newArrivals(n), created: newArrivals(n), watched: newArrivals(n), stored: newArrivals(n), notified: newArrivals(n),
 	}
 }
 
@@ -119,8 +123,8 @@ var kubeletEvents = []struct{ reason, message string }{
 	{"Started", "Container started: %s"},
 }
 
-// marker stands in the message of each event, before its number.
-func (c *course) marker() string { return fmt.Sprintf(" bench %d/", c.run) }
+// marker returns the part of each event's message before its number.
+func (c *batch) marker() string { return fmt.Sprintf(" bench %d/", c.run) }
 
 // number returns the number of the event of a text, or -1.
 func number[T ~string | ~[]byte](marker string, text T) int {
@@ -139,14 +143,14 @@ func number[T ~string | ~[]byte](marker string, text T) int {
 	return n
 }
 
-// create writes one event as a kubelet does, and notes when it was answered.
-func (s *stage) create(ctx context.Context, c *course, i int) error {
-	about, say, now := c.about[i%len(c.about)], kubeletEvents[i%len(kubeletEvents)], metav1.Now()
-	c.sent.pass(i, now.Time)
+// create writes one event as a kubelet does, and records when that was answered.
+func (s *testbed) create(ctx context.Context, c *batch, i int) error {
+	about, reported, now := c.about[i%len(c.about)], kubeletEvents[i%len(kubeletEvents)], metav1.Now()
+	c.sent.record(i, now.Time)
 	made, err := s.client.CoreV1().Events(namespace).Create(ctx, &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Name: fmt.Sprintf("%s.%x", about.Name, now.UnixNano()+int64(i)), Namespace: namespace},
-		InvolvedObject: about, Type: corev1.EventTypeNormal, Reason: say.reason,
-		Message:        fmt.Sprintf(say.message, about.Name) + c.marker() + strconv.Itoa(i),
+		InvolvedObject: about, Type: corev1.EventTypeNormal, Reason: reported.reason,
+		Message:        fmt.Sprintf(reported.message, about.Name) + c.marker() + strconv.Itoa(i),
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Source: corev1.EventSource{Component: "kubelet", Host: "node-3"}, ReportingController: "kubelet", ReportingInstance: "node-3",
 	}, metav1.CreateOptions{})
@@ -157,17 +161,17 @@ func (s *stage) create(ctx context.Context, c *course, i int) error {
 	c.mu.Lock()
 	c.uids[string(made.UID)] = i
 	c.mu.Unlock()
-	c.created.pass(i, at)
+	c.created.record(i, at)
 	return nil
 }
 
 // createAll writes all events as fast as the API server accepts them.
-func (s *stage) createAll(ctx context.Context, c *course, writers int) error {
+func (s *testbed) createAll(ctx context.Context, c *batch, writers int) error {
 	c.started = time.Now()
 	return each(ctx, len(c.created.at), writers, func(ctx context.Context, i int) error { return s.create(ctx, c, i) })
 }
 
-// each runs f n times, some of them concurrently.
+// each calls do with the numbers below n, atOnce of them concurrently.
 func each(ctx context.Context, n, atOnce int, do func(context.Context, int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -185,7 +189,7 @@ func each(ctx context.Context, n, atOnce int, do func(context.Context, int) erro
 }
 
 // createSteadily writes all events at a steady rate.
-func (s *stage) createSteadily(ctx context.Context, c *course, rate int) error {
+func (s *testbed) createSteadily(ctx context.Context, c *batch, rate int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	tick := time.NewTicker(time.Second / time.Duration(rate))
 	defer tick.Stop()
@@ -202,7 +206,7 @@ func (s *stage) createSteadily(ctx context.Context, c *course, rate int) error {
 }
 
 // version returns the cluster's current resource version.
-func (s *stage) version(ctx context.Context) (string, error) {
+func (s *testbed) version(ctx context.Context) (string, error) {
 	list, err := s.client.CoreV1().Events(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return "", fmt.Errorf("ask for the version of the cluster: %w", err)
@@ -210,9 +214,9 @@ func (s *stage) version(ctx context.Context) (string, error) {
 	return list.ResourceVersion, nil
 }
 
-// watchBare watches the events from a version on, and notes those of a course. stop
-// ends it and waits for it.
-func (s *stage) watchBare(ctx context.Context, c *course, version string) (stop func(), err error) {
+// watchDirectly watches the events from a version on, and records those of a batch. stop
+// ends the watch and waits for its end.
+func (s *testbed) watchDirectly(ctx context.Context, c *batch, version string) (stop func(), err error) {
 	w, err := s.client.CoreV1().Events(namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: version})
 	if err != nil {
 		return nil, fmt.Errorf("watch events: %w", err)
@@ -223,21 +227,21 @@ func (s *stage) watchBare(ctx context.Context, c *course, version string) (stop 
 		defer close(done)
 		for e := range w.ResultChan() {
 			if event, is := e.Object.(*corev1.Event); is && e.Type == watch.Added {
-				c.watched.pass(number(marker, event.Message), time.Now())
+				c.watched.record(number(marker, event.Message), time.Now())
 			}
 		}
 	}()
 	return func() { w.Stop(); <-done }, nil
 }
 
-// follow notes the notifications of a subscriber about a course.
-func (c *course) follow(sub *subscriber) {
+// follow records the notifications of a subscriber about a batch.
+func (c *batch) follow(sub *subscriber) {
 	marker := c.marker()
-	sub.listen(func(at time.Time, line []byte) { c.notified.pass(number(marker, line), at) })
+	sub.listen(func(at time.Time, line []byte) { c.notified.record(number(marker, line), at) })
 }
 
-// lookUp notes when the bus had stored the events, after all of them have arrived.
-func (s *stage) lookUp(ctx context.Context, c *course) error {
+// readStored records when the bus stored the events. All of them have arrived before.
+func (s *testbed) readStored(ctx context.Context, c *batch) error {
 	err := s.conn.ReadToEnd(ctx, bus.FollowConfig{
 		Stream: bus.StreamKubernetes, Subjects: []string{bus.KubernetesFilter{Cluster: clusterName}.Events()},
 		HeadersOnly: true, Logger: slog.New(slog.DiscardHandler),
@@ -248,7 +252,7 @@ func (s *stage) lookUp(ctx context.Context, c *course) error {
 			return nil
 		}
 		if i, ours := c.uids[id[1]]; ours {
-			c.stored.pass(i, m.Time)
+			c.stored.record(i, m.Time)
 		}
 		return nil
 	})

@@ -29,14 +29,14 @@ const (
 	clusterName = "bench"
 	// namespace is the namespace of all objects.
 	namespace = "shop"
-	// patience bounds the wait for what happens soon, arrival that for all of a round.
+	// patience bounds the wait for what happens soon, arrival the wait for a whole round.
 	patience = 30 * time.Second
 	arrival  = 10 * time.Minute
 )
 
-// stage is a cluster, a bus, and a kubewatch between them that may be stopped and
+// testbed is a cluster, a bus, and a kubewatch between them that may be stopped and
 // started.
-type stage struct {
+type testbed struct {
 	bin       string
 	cluster   *kube.Server
 	client    kubernetes.Interface // in protobuf, without a rate limit
@@ -47,14 +47,14 @@ type stage struct {
 	runs      int
 }
 
-// onStage runs f on a stage of its own.
-func onStage(ctx context.Context, bin string, f func(context.Context, *stage) ([]harness.Figure, error)) (all []harness.Figure, err error) {
+// withTestbed runs f on a new testbed.
+func withTestbed(ctx context.Context, bin string, f func(context.Context, *testbed) ([]harness.Figure, error)) (all []harness.Figure, err error) {
 	dir, err := os.MkdirTemp("", "tocsin-kubebench-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s := &stage{bin: bin}
+	s := &testbed{bin: bin}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if err := s.open(ctx, dir); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func onStage(ctx context.Context, bin string, f func(context.Context, *stage) ([
 	return all, nil
 }
 
-func (s *stage) open(ctx context.Context, dir string) (err error) {
+func (s *testbed) open(ctx context.Context, dir string) (err error) {
 	own := filepath.Join(dir, "cluster")
 	if err := os.Mkdir(own, 0o700); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (s *stage) open(ctx context.Context, dir string) (err error) {
 	return err
 }
 
-func (s *stage) close() (err error) {
+func (s *testbed) close() (err error) {
 	err = s.stopKubewatch()
 	if s.conn != nil {
 		s.conn.Close()
@@ -112,7 +112,7 @@ func (s *stage) close() (err error) {
 	return err
 }
 
-func (s *stage) logs() string {
+func (s *testbed) logs() string {
 	text := s.bus.Log.String()
 	if s.kubewatch != nil {
 		text += s.kubewatch.Log.String()
@@ -131,14 +131,14 @@ func freeAddr(ctx context.Context) (string, error) {
 }
 
 // startKubewatch starts a kubewatch, and returns at once.
-func (s *stage) startKubewatch() (err error) {
+func (s *testbed) startKubewatch() (err error) {
 	s.kubewatch, err = harness.Start(s.bin, s.bus.StateDir, nil, "kubewatch",
 		"--kubeconfig="+s.cluster.Kubeconfig(), "--context="+clusterName, "--health-addr="+s.health)
 	return err
 }
 
 // watch starts a kubewatch, and returns once later events are published.
-func (s *stage) watch(ctx context.Context) error {
+func (s *testbed) watch(ctx context.Context) error {
 	if err := s.startKubewatch(); err != nil {
 		return err
 	}
@@ -146,14 +146,14 @@ func (s *stage) watch(ctx context.Context) error {
 }
 
 // probe writes events until one of them is on the bus.
-func (s *stage) probe(ctx context.Context) error {
+func (s *testbed) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	about := corev1.ObjectReference{APIVersion: "v1", Kind: "Probe", Namespace: namespace, Name: fmt.Sprintf("probe-%d", s.kubewatch.PID())}
 	for {
-		if _, err := s.cluster.Event(ctx, namespace, about, corev1.EventTypeNormal, "Probe", "is anybody there?"); err != nil {
+		if _, err := s.cluster.Event(ctx, namespace, about, corev1.EventTypeNormal, "Probe", "is the cluster watched?"); err != nil {
 			return err
 		}
 		m, found, err := s.conn.Newest(ctx, bus.StreamKubernetes, bus.KubernetesFilter{Cluster: clusterName, Kind: "Probe"}.Events())
@@ -167,13 +167,13 @@ func (s *stage) probe(ctx context.Context) error {
 		case <-s.kubewatch.Done():
 			return errors.New("the kubewatch has ended")
 		case <-ctx.Done():
-			return errors.New("the kubewatch publishes nothing")
+			return errors.New("the kubewatch has not published the probe in time")
 		case <-tick.C:
 		}
 	}
 }
 
-func (s *stage) stopKubewatch() error {
+func (s *testbed) stopKubewatch() error {
 	if s.kubewatch == nil {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (s *stage) stopKubewatch() error {
 
 // gauge returns the value of one of kubewatch's series, by its name with the labels as
 // they are printed.
-func (s *stage) gauge(ctx context.Context, series string) (float64, error) {
+func (s *testbed) gauge(ctx context.Context, series string) (float64, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.health+"/metrics", http.NoBody)
 	if err != nil {
 		return 0, err
