@@ -86,7 +86,7 @@ func (h *handler) startBody(r *http.Request) (*body, error) {
 		return nil, tooLarge()
 	}
 	if !h.inFlight.enter() {
-		return nil, h.refuseBusy("too many requests are under way: try again later")
+		return nil, h.refuseBusy("too many requests are in flight: try again later")
 	}
 	b := &body{inFlight: h.inFlight, buffer: buffers.Get().(*[]byte)}
 	if err := h.readBytes(b, r); err != nil {
@@ -106,7 +106,7 @@ func (h *handler) readBytes(b *body, r *http.Request) error {
 			}
 			more = max(more, 1)
 			if !h.inFlight.reserve(more) {
-				return h.refuseBusy("too many bytes are under way: try again later")
+				return h.refuseBusy("too many bytes are in flight: try again later")
 			}
 			b.reserved += more
 			b.grow(n)
@@ -146,7 +146,7 @@ func (b *body) release() {
 	b.data, b.buffer = nil, nil
 }
 
-// refuseBusy returns the refusal of a request because too many others are under way.
+// refuseBusy returns the refusal of a request because too many others are in flight.
 func (h *handler) refuseBusy(message string) *httpserve.Refusal {
 	h.metrics.shed.Inc()
 	return httpserve.Refuse(http.StatusTooManyRequests, message).Retry(httpserve.RetryAfter)

@@ -34,7 +34,7 @@ type sink interface {
 const (
 	// publishWindow is how many messages may wait for their acknowledgement.
 	publishWindow = 4096
-	// maxPublishPerRequest is how many of them one request may have under way: a batch of
+	// maxPublishPerRequest is how many of them one request may have in flight: a batch of
 	// thousands of apps must not fill the window by itself, and then be refused with half
 	// of it stored.
 	maxPublishPerRequest = 256

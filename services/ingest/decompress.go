@@ -49,7 +49,7 @@ func (h *handler) decompress(b *body) error {
 		if n == len(buffer) { // reserve the bytes before decompressing them
 			more := min(max(n, firstDecompressed), maxDecompressed+1-n)
 			if !h.inFlight.reserve(int64(more)) {
-				return h.refuseBusy("too many bytes are under way: try again later")
+				return h.refuseBusy("too many bytes are in flight: try again later")
 			}
 			b.reserved += int64(more)
 			larger := make([]byte, n+more)
@@ -60,7 +60,7 @@ func (h *handler) decompress(b *body) error {
 		n += m
 		switch {
 		case n > maxDecompressed:
-			return httpserve.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is over %d bytes once it is unpacked: send smaller batches", maxDecompressed))
+			return httpserve.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is over %d bytes once it is decompressed: send smaller batches", maxDecompressed))
 		case errors.Is(err, io.EOF):
 			b.data = bytes.TrimPrefix(buffer[:n], byteOrderMark)
 			return nil

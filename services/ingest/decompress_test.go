@@ -72,8 +72,8 @@ func TestDecompress(t *testing.T) {
 			{"broken off", encoding, whole[:len(whole)-3], 0, 400, "not " + encoding},
 			{"only begun", encoding, whole[:1], 0, 400, "not " + encoding},
 			{"garbage", encoding, []byte("\xff\xffhello, this is something else altogether"), 0, 400, "not " + encoding},
-			{"a bomb", encoding, packed(t, encoding, bomb), 0, 413, "over 8388608 bytes once it is unpacked"},
-			{"more than may be under way", encoding, whole, 100_000, 429, "bytes are under way"},
+			{"a bomb", encoding, packed(t, encoding, bomb), 0, 413, "over 8388608 bytes once it is decompressed"},
+			{"more than may be in flight", encoding, whole, 100_000, 429, "bytes are in flight"},
 			{"packed twice", encoding + ", " + encoding, whole, 0, 415, "one of br, deflate, gzip"},
 		} {
 			h := withLines(&fakeSink{}, func(cfg *Config) {

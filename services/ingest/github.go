@@ -47,7 +47,7 @@ func (h *handler) decodeGitHub(r *http.Request, b *body) (decodedResult, error) 
 	return decodedResult{result: result, ignored: ignored, deliveries: known}, err
 }
 
-// deliveries are the subjects of a delivery by its id. Without an id there are none.
+// deliveries returns the subjects that identify a delivery by its id, or none without an id.
 func deliveries(sender, id string) []string {
 	if id == "" {
 		return nil
@@ -64,8 +64,8 @@ func (h *handler) checkWebhookToken(r *http.Request, hint string) error {
 	return nil
 }
 
-// refuseProof refuses a sender whose own proof is missing or wrong. The bearer token is
-// not what it lacks, so the answer has no WWW-Authenticate.
+// refuseProof refuses a sender whose own proof is missing or wrong. The answer has no
+// WWW-Authenticate, because the bearer token would not help.
 func refuseProof(message string) *httpserve.Refusal {
 	return httpserve.Refuse(http.StatusUnauthorized, message)
 }

@@ -10,8 +10,8 @@ import (
 
 var gitlabBodies = bodyFormat{media: []string{typeJSON}}
 
-// checkGitLab refuses a delivery without the secret token, where one is set and no
-// signing token. A delivery needs the bearer token where neither is set.
+// checkGitLab refuses a delivery without the secret token, if one is set and no signing
+// token is. If neither is set, a delivery needs the bearer token.
 func (h *handler) checkGitLab(r *http.Request) error {
 	switch {
 	case h.secrets.gitlabSigning != "": // decodeGitLab verifies the signature
@@ -27,8 +27,8 @@ func (h *handler) checkGitLab(r *http.Request) error {
 	return h.checkWebhookToken(r, "TOCSIN_GITLAB_SIGNING_TOKEN or TOCSIN_GITLAB_SECRET_TOKEN to what the webhook has")
 }
 
-// decodeGitLab takes one delivery. With a signing token, the signature proves it; the
-// delivery is then known by its signed id and by its body.
+// decodeGitLab decodes one delivery. With a signing token, it verifies the signature, and
+// the signed id and the body identify the delivery.
 func (h *handler) decodeGitLab(r *http.Request, b *body) (decodedResult, error) {
 	id, known := gitlab.HeaderKey, []string(nil)
 	if token := h.secrets.gitlabSigning; token != "" {

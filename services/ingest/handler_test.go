@@ -148,7 +148,7 @@ func TestAnswers(t *testing.T) {
 		header       []string
 		sink         *fakeSink
 		change       func(*Config)
-		crowd        int64 // requests under way already
+		crowd        int64 // requests in flight already
 	}
 	text := func(s string) io.Reader { return strings.NewReader(s) }
 	var golden bytes.Buffer
@@ -251,8 +251,8 @@ func TestAnswers(t *testing.T) {
 		{name: "two content types", status: 415, method: "POST", path: "/ci-result", body: text(failure), header: with("Content-Type", "text/plain")},
 		{name: "another charset", status: 415, method: "POST", path: "/v1/events", body: text(logEvent), header: []string{"Content-Type", "text/plain; charset=latin1"}},
 		{name: "compressed", status: 415, method: "POST", path: "/v1/events", body: text(logEvent), header: with("Content-Encoding", "gzip")},
-		{name: "too much under way", status: 429, method: "POST", path: "/v1/events", body: text(logEvent), header: j, change: func(c *Config) { c.MaxInFlight = 10 }},
-		{name: "too many under way", status: 429, method: "POST", path: "/ci-result", body: text(failure), header: j, crowd: maxRequests},
+		{name: "too much in flight", status: 429, method: "POST", path: "/v1/events", body: text(logEvent), header: j, change: func(c *Config) { c.MaxInFlight = 10 }},
+		{name: "too many in flight", status: 429, method: "POST", path: "/ci-result", body: text(failure), header: j, crowd: maxRequests},
 		{name: "the bus is busy", status: 429, method: "POST", path: "/v1/events", body: text(logEvent), header: j, sink: &fakeSink{err: fmt.Errorf("publish to telemetry.default.log: %w", bus.ErrBusy)}},
 		{name: "a bug", status: 500, method: "POST", path: "/v1/events", body: text(`{"kind":"log","log":{"level":"info","message":"panic"}}`), header: j},
 		{name: "the bus is unreachable", status: 503, method: "POST", path: "/v1/events", body: text(logEvent), header: j, sink: &fakeSink{err: bus.ErrUnreachable}},

@@ -7,7 +7,7 @@ import "sync/atomic"
 // its own.
 const DefaultMaxInFlight = 64 << 20
 
-// maxRequests is how many requests may be under way at once, of any size. It is
+// maxRequests is how many requests may be in flight at once, of any size. It is
 // below maxConns, so that those past it get an answer, and so do health checks.
 const maxRequests = 512
 
@@ -52,7 +52,7 @@ type pressureReading struct {
 	used     int64
 }
 
-// inFlight counts the requests under way and the bytes of their bodies against their
+// inFlight counts the requests in flight and the bytes of their bodies against their
 // bounds.
 type inFlight struct {
 	limit    int64

@@ -48,9 +48,9 @@ type Config struct {
 	// Token, where it is set, is required for every write as Authorization: Bearer, and
 	// beyond loopback for every read. White space alone is no token.
 	Token string
-	// OTLPAddr is host:port of a second listener for OTLP alone, where OpenTelemetry's
-	// senders expect one. Empty: none. If the port is taken, there is none either and the
-	// log warns.
+	// OTLPAddr is host:port of a second listener, for OTLP only, where OpenTelemetry's
+	// senders expect one. Empty: none. If another process uses the port, there is none
+	// either, and the log has a warning.
 	OTLPAddr string
 	// GitHubWebhookSecret signs GitHub's webhooks. GitLabSigningToken signs GitLab's, and
 	// GitLabSecretToken is sent with them. A webhook that one of these proves needs no
@@ -59,14 +59,15 @@ type Config struct {
 	// AllowedHosts and AllowedOrigins are accepted in addition to loopback, as is a
 	// concrete host in Addr. See [httpguard.Policy].
 	AllowedHosts, AllowedOrigins []string
-	// Proxy is a proxy in front. Its users may read, as those with the Token may.
+	// Proxy is a trusted proxy in front. The users that it names may read, as those with
+	// the Token may.
 	Proxy httpguard.Proxy
-	// MaxInFlight is how many bytes of bodies may be under way at once; beyond, requests
+	// MaxInFlight is how many bytes of bodies may be in flight at once; beyond, requests
 	// are refused with 429. 0: DefaultMaxInFlight.
 	MaxInFlight int64
 	// Masker masks secrets. It is required.
 	Masker Masker
-	// Registry gets the metrics and is shown at /metrics. It may be nil.
+	// Registry gets the metrics, and /metrics serves it. It may be nil.
 	Registry *prometheus.Registry
 	// Instance distinguishes this ingest service from others on the bus, in events about itself.
 	// Empty: it is the only one.
@@ -84,10 +85,10 @@ type Config struct {
 	exposed bool
 }
 
-// Listening is the URLs of the listeners; OTLP is empty if there is none.
+// Listening has the URLs of the listeners. OTLP is empty if there is none.
 type Listening struct{ Ingest, OTLP string }
 
-// Run serves until ctx ends. Then it stops accepting, finishes the requests under way with
+// Run serves until ctx ends. Then it stops accepting, finishes the requests in flight with
 // their acknowledgements, closes its connection and returns nil. While the bus is
 // unreachable, writes are refused and health checks fail.
 func Run(ctx context.Context, cfg Config) error {
@@ -105,7 +106,7 @@ func Run(ctx context.Context, cfg Config) error {
 	h.metrics.watch(h.inFlight, sink)
 
 	g, ctx := errgroup.WithContext(ctx)
-	// The session outlives the requests under way, which wait for acknowledgements.
+	// The session outlives the requests in flight, which wait for acknowledgements.
 	onBus, leaveBus := context.WithCancel(context.WithoutCancel(ctx))
 	defer leaveBus()
 	g.Go(func() error { return sink.run(onBus, h.answerHealth(sink, cfg.Version)) })
@@ -127,18 +128,18 @@ func Run(ctx context.Context, cfg Config) error {
 	return g.Wait()
 }
 
-// listen opens the general listener, and that of OTLP if it is wanted and its port
-// is free: another collector may use that port with better right.
+// listen opens the general listener and, if it is configured, the one for OTLP. If another
+// process, such as a collector, uses the OTLP port, otlp is nil.
 func (c Config) listen(ctx context.Context) (general, otlp net.Listener, err error) {
-	at := httpserve.Listener{Purpose: "ingest", Setting: "TOCSIN_INGEST_ADDR", Addr: c.Addr, Token: c.Token, MaxConns: maxConns}
-	general, err = at.Listen(ctx)
+	listener := httpserve.Listener{Purpose: "ingest", Setting: "TOCSIN_INGEST_ADDR", Addr: c.Addr, Token: c.Token, MaxConns: maxConns}
+	general, err = listener.Listen(ctx)
 	if err != nil || c.OTLPAddr == "" {
 		return general, nil, err
 	}
-	at.Setting, at.Addr = "TOCSIN_OTLP_ADDR", c.OTLPAddr
-	otlp, err = at.Listen(ctx)
+	listener.Setting, listener.Addr = "TOCSIN_OTLP_ADDR", c.OTLPAddr
+	otlp, err = listener.Listen(ctx)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		c.Logger.Warn("the port for OTLP is taken, so nothing listens there: name ingest in OTEL_EXPORTER_OTLP_ENDPOINT",
+		c.Logger.Warn("another process uses the OTLP port, so ingest does not listen there: set OTEL_EXPORTER_OTLP_ENDPOINT to the URL of ingest",
 			"taken", c.OTLPAddr, "ingest", urlOf(general))
 		return general, nil, nil
 	}
@@ -153,13 +154,13 @@ func (h *handler) serve(ctx context.Context, general, otlp net.Listener) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return httpserve.Serve(ctx, general, httpserve.NewServer(h, h.log), h.log) })
 	if otlp != nil {
-		front := h.front(h.otlpRoutes(), "not found: this port takes OTLP alone")
+		front := h.front(h.otlpRoutes(), "not found: this port accepts only OTLP")
 		g.Go(func() error { return httpserve.Serve(ctx, otlp, httpserve.NewServer(front, h.log), h.log) })
 	}
 	return g.Wait()
 }
 
-// urlOf returns the URL of a listener, or nothing where it is nil.
+// urlOf returns the URL of a listener, or "" if it is nil.
 func urlOf(l net.Listener) string {
 	if l == nil {
 		return ""
@@ -181,7 +182,7 @@ func closeListener(l net.Listener) error {
 	return l.Close()
 }
 
-// complete sets defaults, and returns an error for a configuration that can't work.
+// complete sets defaults, and returns an error for an invalid configuration.
 func (c Config) complete() (Config, error) {
 	if c.Addr == "" {
 		c.Addr = DefaultAddr

@@ -273,7 +273,7 @@ func TestShutdownFinishesRequests(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST /v1/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(logEvent), logEvent[:10])
-	bustest.Eventually(t, "request under way", func() bool {
+	bustest.Eventually(t, "request in flight", func() bool {
 		_, _, body := send(t, "GET", url+"/metrics", "")
 		return !strings.Contains(body, "tocsin_ingest_in_flight_bytes 0\n")
 	})

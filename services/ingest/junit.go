@@ -10,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-// junitBodies have one of the types that tools give to a report, or none.
+// junitBodies have one of the content types that tools use for reports, or none.
 var junitBodies = bodyFormat{media: []string{"application/xml", "text/xml", typeText, "application/octet-stream"}, allowUntyped: true, allowCompressed: true}
 
 func checkJUnitQuery(r *http.Request) error {
@@ -20,8 +20,8 @@ func checkJUnitQuery(r *http.Request) error {
 	return nil
 }
 
-// decodeJUnit takes one JUnit report. The query holds what a report lacks: commit, ref,
-// name, url and source. Other parameters are ignored.
+// decodeJUnit decodes one JUnit report. The query has the fields that a report lacks:
+// commit, ref, name, url and source. Other parameters are ignored.
 func decodeJUnit(r *http.Request, b *body) (decodedResult, error) {
 	run, err := junit.Decode(b.data)
 	if err != nil {

@@ -36,7 +36,7 @@ func newMetrics(r *prometheus.Registry) *metrics {
 		alerts:    m.CounterVec("alerts_total", "Alerts of other monitoring systems accepted, by state.", "state"),
 		leftOut: m.CounterVec("left_out_total",
 			"Items of accepted requests in a foreign format that could not become events or alerts, by path.", "path"),
-		shed:   m.Counter("shed_total", "Requests refused because too many requests or bytes were under way."),
+		shed:   m.Counter("shed_total", "Requests refused because too many requests or bytes were in flight."),
 		panics: m.Panics(),
 		reportsDropped: m.Counter("reports_dropped_total",
 			"Reports of ingest about itself that were dropped because too many waited for the bus."),
@@ -49,9 +49,9 @@ func newMetrics(r *prometheus.Registry) *metrics {
 
 // watch registers the gauges of values that others hold.
 func (m *metrics) watch(l *inFlight, s *busSink) {
-	m.GaugeFunc("in_flight_bytes", "Bytes of bodies under way.", func() float64 { return float64(l.used.Load()) })
-	m.GaugeFunc("in_flight_requests", "Requests with a body under way.", func() float64 { return float64(l.requests.Load()) })
-	m.GaugeFunc("in_flight_limit_bytes", "How many bytes of bodies may be under way.", func() float64 { return float64(l.limit) })
+	m.GaugeFunc("in_flight_bytes", "Bytes of bodies in flight.", func() float64 { return float64(l.used.Load()) })
+	m.GaugeFunc("in_flight_requests", "Requests with a body in flight.", func() float64 { return float64(l.requests.Load()) })
+	m.GaugeFunc("in_flight_limit_bytes", "How many bytes of bodies may be in flight.", func() float64 { return float64(l.limit) })
 	m.GaugeFunc("breaker_state", "The circuit breaker to the bus: 0 closed, 1 half open, 2 open.",
 		func() float64 { return float64(s.breaker.State()) })
 }

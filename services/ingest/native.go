@@ -15,9 +15,9 @@ import (
 // nativeBodies are in Tocsin's own format.
 var nativeBodies = bodyFormat{media: []string{typeJSON, typeNDJSON, typeText}, isNative: true}
 
-// decodeNativeEvents takes one event, an array of events, or one event a line: as many
-// as maxBody has room for, which is some 28,000 of the smallest. If one event of a batch
-// is wrong, the whole batch is refused.
+// decodeNativeEvents decodes one event, an array of events, or one event a line. Only
+// maxBody bounds their number: it has room for 28,000 of the smallest. If one event of a
+// batch is invalid, the whole batch is refused.
 func decodeNativeEvents(_ *http.Request, b *body) (decodedEvents, error) {
 	form := telemetry.FormAny
 	switch b.media {
@@ -52,7 +52,7 @@ func isBatch(media string, data []byte) bool {
 	return media != typeJSON || bytes.HasPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("["))
 }
 
-// decodeNativeResult takes one CI result.
+// decodeNativeResult decodes one CI result.
 func decodeNativeResult(_ *http.Request, b *body) (decodedResult, error) {
 	data := bytes.TrimSpace(b.data)
 	if len(data) == 0 {

@@ -11,8 +11,8 @@ import (
 // otlpBodies are in protobuf, as most of OpenTelemetry's senders write, or JSON.
 var otlpBodies = bodyFormat{media: []string{typeProtobuf, typeJSON}, allowCompressed: true}
 
-// decodeOTLP takes an export request. Items that are not what they claim to be are
-// answered as a partial success, which senders do not send again.
+// decodeOTLP decodes an export request. The answer counts malformed items as a partial
+// success, after which senders do not send them again.
 func decodeOTLP(signal otlp.Signal) func(*http.Request, *body) (decodedEvents, error) {
 	return func(_ *http.Request, b *body) (decodedEvents, error) {
 		enc := otlpEncoding(b.media)
@@ -40,7 +40,8 @@ func answerOTLP(answer httpserve.Answer, enc otlp.Encoding) httpserve.Answer {
 	return answer
 }
 
-// refuseOTLP words a refusal as OTLP does. Any request but protobuf gets JSON.
+// refuseOTLP returns a refusal in OTLP's format: protobuf for a request in protobuf, else
+// JSON.
 func refuseOTLP(r *http.Request, refusal *httpserve.Refusal) httpserve.Answer {
 	media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	enc := otlpEncoding(media)

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// pruneLimit is how many stored results are read at once: more than the stream has room
-	// for by default. Results beyond it are read once older ones are deleted.
+	// pruneLimit is how many stored results are read at once. The stream holds fewer by
+	// default; further ones are read once older ones are deleted.
 	pruneLimit = 256
 	// pruneTimeout bounds what pruning adds to an answer.
 	pruneTimeout = 500 * time.Millisecond
-	// prunePause is the pause after a failure: a bus that does not allow deletion, or is
-	// slow, delays one answer in that time and not each.
+	// prunePause is the pause after a failure, so that a slow bus, or one that does not
+	// allow deletion, does not delay every answer.
 	prunePause = 10 * time.Second
 	// writeTimeout bounds how long a result waits for those before it. A write takes less
-	// than a millisecond, so only a bus that hangs reaches the bound; all that wait then
-	// end together, and not one by one.
+	// than a millisecond, so only a bus that hangs reaches the bound. All waiting results
+	// then fail at the same time.
 	writeTimeout = 5 * time.Second
 )
 

@@ -33,7 +33,7 @@ const (
 	pathScript  = "/tocsin.js"
 )
 
-// sender is one kind of program that sends telemetry, CI results or alerts. To take
+// sender is one kind of program that sends telemetry, CI results or alerts. To support
 // another one, write a pure package that decodes its bodies, a function like those in
 // sentry.go or junit.go that calls it, and one row in [handler.routes].
 type sender struct {
@@ -97,7 +97,7 @@ func (h *handler) routes() []httpserve.Route {
 	return routes
 }
 
-// otlpRoutes are the routes of the port for OpenTelemetry.
+// otlpRoutes returns the routes of the OTLP port.
 func (h *handler) otlpRoutes() []httpserve.Route {
 	return slices.DeleteFunc(h.routes(), func(route httpserve.Route) bool {
 		_, path, _ := strings.Cut(route.Pattern, " ")

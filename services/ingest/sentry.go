@@ -9,8 +9,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
-// sentryBodies have any content type: browsers name text/plain, to avoid a preflight, and
-// the SDK for Node names none.
+// sentryBodies have any content type: browsers send text/plain, which needs no preflight,
+// and the SDK for Node sends none.
 var sentryBodies = bodyFormat{allowCompressed: true}
 
 // Reasons to refuse an SDK: its DSN has no key, or a wrong one.
@@ -20,7 +20,7 @@ const (
 	sentryDSN      = ": the DSN must be http://TOKEN@HOST/PROJECT with the value of TOCSIN_TOKEN"
 )
 
-// sentryKey is the public key of the DSN in a request, or empty.
+// sentryKey returns the public key of the DSN in a request, or "".
 func sentryKey(r *http.Request) string {
 	for _, header := range []string{"X-Sentry-Auth", "Authorization"} {
 		scheme, fields, _ := strings.Cut(strings.TrimSpace(r.Header.Get(header)), " ")
@@ -51,8 +51,8 @@ func (h *handler) checkSentry(r *http.Request) error {
 	return nil
 }
 
-// decodeSentry takes what an SDK sends: decode is for envelopes, or for events alone. The
-// answer names the event, as SDKs expect.
+// decodeSentry decodes the body of an SDK: decode is for envelopes, or for single events.
+// The answer has the event id, as SDKs expect.
 func (h *handler) decodeSentry(memory *sentryMemory, decode func(sentry.Sender, []byte) (sentry.Decoded, error)) func(*http.Request, *body) (decodedEvents, error) {
 	return func(r *http.Request, b *body) (decodedEvents, error) {
 		if !h.hasSentryProof(r) {

@@ -69,15 +69,16 @@ type sentryAdditions struct {
 }
 
 // Keep stores a text, and notes that this request added it.
-func (n *sentryAdditions) Keep(key sentry.Key, text string) bool {
-	fresh := n.sentryMemory.Keep(key, text)
-	if fresh {
-		n.added = append(n.added, key)
+func (a *sentryAdditions) Keep(key sentry.Key, text string) bool {
+	isNew := a.sentryMemory.Keep(key, text)
+	if isNew {
+		a.added = append(a.added, key)
 	}
-	return fresh
+	return isNew
 }
 
-func (n *sentryAdditions) undo() { n.forget(n.added) }
+// undo removes the entries that this request has added.
+func (a *sentryAdditions) undo() { a.forget(a.added) }
 
 func (r *sentryMemory) recall(key sentry.Key) (string, bool) {
 	if text, known := r.younger[key]; known {

@@ -9,15 +9,16 @@ import (
 // maxProduct is the longest name of a product, in bytes.
 const maxProduct = 64
 
-// browsers are the marks by which browsers can be distinguished. The first one found
-// counts, because each browser claims to be those below it too.
+// browsers lists the texts in a User-Agent that identify browsers. The first match counts,
+// because a browser also has the texts of those below it.
 var browsers = []struct{ mark, name string }{
 	{"Edg/", "Edge"}, {"OPR/", "Opera"}, {"Firefox/", "Firefox"}, {"FxiOS/", "Firefox"},
 	{"HeadlessChrome/", "Chrome"}, {"Chrome/", "Chrome"}, {"CriOS/", "Chrome"}, {"Safari/", "Safari"},
 }
 
 // productOf returns the name of the product in a User-Agent, such as curl or Firefox, or
-// nothing. The whole is masked before it is cut: part of a secret would not be recognized.
+// "". It masks the whole before it cuts, because the masker would not recognize half a
+// secret.
 func productOf(userAgent string, m Masker) string {
 	userAgent = m.String(sanitize.Strip(userAgent))
 	if strings.HasPrefix(userAgent, "Mozilla/") {

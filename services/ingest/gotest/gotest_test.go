@@ -99,7 +99,7 @@ func TestRead(t *testing.T) {
 		"a parent of a failed":    {in("run a TestX", "run a TestX/y", "run a TestX/y/z", "fail a TestX/y/z", "fail a TestX/y", "fail a TestX", "fail a -"), "1 test failed", "failure", []string{"a.TestX/y/z: "}},
 		"twice, the second time":  {in("run a TestX", "pass a TestX", "run a TestX", "output a TestX: no", "fail a TestX", "fail a -"), "1 test passed, 1 failed", "failure", []string{"a.TestX: no"}},
 		"no run before the end":   {in("fail a TestX", "fail a -"), "1 test failed", "failure", []string{"a.TestX: "}},
-		"under way at the end":    {in("run a TestX", "run a TestX/y", "output a -: panic: oh", "fail a -"), "1 test failed", "failure", []string{"a.TestX/y: panic: oh"}},
+		"in flight at the end":    {in("run a TestX", "run a TestX/y", "output a -: panic: oh", "fail a -"), "1 test failed", "failure", []string{"a.TestX/y: panic: oh"}},
 		"a leftover of a success": {in("run a TestX", "run a TestX/y", "pass a TestX", "pass a -"), "1 test passed", "success", nil},
 		"the package alone":       {in("output a -: no database", "output a -: FAIL\ta\t0.1s", "fail a -"), "1 error", "error", []string{"a: no database"}},
 		"the package, silently":   {in("start a -", "fail a -"), "1 error", "error", []string{"a: failed outside of its tests"}},
