@@ -15,9 +15,9 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 )
 
-// said formats a verdict in a few words: what is found or how it ended, with the level and
+// describe formats a verdict in a few words: what is found or how it ended, with the level and
 // the usual one in whole units.
-func said(v changepoint.Verdict) string {
+func describe(v changepoint.Verdict) string {
 	what := map[changepoint.Transition]string{changepoint.Withdrawn: "withdrawn ", changepoint.Recovered: "recovered ", changepoint.Settled: "settled ", changepoint.Improved: "improved "}[v.Transition]
 	if v.Transition == changepoint.Risen {
 		what = v.Confidence.String() + " "
@@ -150,7 +150,7 @@ func play(t *testing.T, s *changepoint.Series, sc *changepoint.Scale, series str
 			n++
 			*s = restored(t, s)
 			if verdict := s.Add(sc, v, changepoint.DefaultSettling); verdict.Transition != changepoint.NoChange {
-				all = append(all, fmt.Sprintf("%d: %s", n, said(verdict)))
+				all = append(all, fmt.Sprintf("%d: %s", n, describe(verdict)))
 			}
 		}
 	}

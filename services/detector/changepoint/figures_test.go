@@ -10,10 +10,10 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/changepoint"
 )
 
-// times are page loads in microseconds, as the contract judges them: 20% and 50 ms.
+// times is the scale of page loads in microseconds: worse from 20% and 50 ms on.
 var times = changepoint.Scale{Factors: true, Percent: 20, Least: 2 * 50_000, Calm: 5}
 
-// shifts are CLS in steps of 0.0001: over 0.1.
+// shifts is the scale of CLS in steps of 0.0001: worse over 0.1.
 var shifts = changepoint.Scale{Least: 2*1000 + 1, Calm: 2 * 200}
 
 // page draws loads of a lognormal page with a median of 1 s.
@@ -30,11 +30,11 @@ func (p page) load(factor float64) int64 {
 	return int64(math.Round(1e6 * factor * math.Exp(p.sigma*p.NormFloat64())))
 }
 
-// reported counts what was reported of loads.
+// tally counts loads and their verdicts.
 type tally struct {
 	loads                int
-	first                [4]int // findings by the confidence that they began with
-	surer                [4]int // steps up by the confidence reached
+	first                [4]int // findings, by the confidence that they began with
+	raised               [4]int // rises of a confidence, by the new one
 	withdrawn, recovered int
 	settled, improved    int
 }
@@ -47,7 +47,7 @@ func (t *tally) take(v changepoint.Verdict) {
 		if v.Began {
 			t.first[v.Confidence]++
 		} else {
-			t.surer[v.Confidence]++
+			t.raised[v.Confidence]++
 		}
 	case changepoint.Withdrawn:
 		t.withdrawn++
@@ -71,20 +71,20 @@ func (t *tally) per100(n ...int) float64 {
 func (t *tally) found() float64 { return t.per100(t.first[1:]...) }
 
 func (t *tally) String() string {
-	return fmt.Sprintf("%.2f in 100 (single %.3f, probable %.3f, confirmed %.3f; surer: probable %.3f, confirmed %.3f; settled %.3f, improved %.3f)", t.found(),
+	return fmt.Sprintf("%.2f in 100 (single %.3f, probable %.3f, confirmed %.3f; raised: probable %.3f, confirmed %.3f; settled %.3f, improved %.3f)", t.found(),
 		t.per100(t.first[changepoint.Single]), t.per100(t.first[changepoint.Probable]), t.per100(t.first[changepoint.Confirmed]),
-		t.per100(t.surer[changepoint.Probable]), t.per100(t.surer[changepoint.Confirmed]), t.per100(t.settled), t.per100(t.improved))
+		t.per100(t.raised[changepoint.Probable]), t.per100(t.raised[changepoint.Confirmed]), t.per100(t.settled), t.per100(t.improved))
 }
 
 const pages = 400
 
-// TestFalseAlarms: how often something is found where nothing changed, and where one
-// load in 50 takes three times as long. The generator is seeded, so that the counts
-// are the same each time.
+// TestFalseAlarms bounds how often something is found if nothing changed, and if one load in
+// 50 takes three times as long. The generator is seeded, so the counts are the same each
+// time.
 func TestFalseAlarms(t *testing.T) {
 	for _, tt := range []struct {
-		cv                        float64
-		atMost, coldly, outlierly float64 // findings in 100 loads
+		cv                        float64 // coefficient of variation
+		unchanged, cold, outliers float64 // at most so many findings in 100 loads; cold: in the first 30
 	}{{0.1, 0.05, 0.05, 0.5}, {0.15, 0.25, 0.3, 0.7}, {0.25, 0.45, 0.45, 0.8}, {0.4, 0.6, 0.45, 0.8}} {
 		t.Run(fmt.Sprintf("cv %g", tt.cv), func(t *testing.T) {
 			var unchanged, cold, outliers tally
@@ -109,15 +109,15 @@ func TestFalseAlarms(t *testing.T) {
 			t.Logf("unchanged: %v", &unchanged)
 			t.Logf("first 30:  %v", &cold)
 			t.Logf("outliers:  %v; %d of %d were a single", &outliers, alone, far)
-			if unchanged.found() > tt.atMost || cold.found() > tt.coldly || outliers.found() > tt.outlierly {
+			if unchanged.found() > tt.unchanged || cold.found() > tt.cold || outliers.found() > tt.outliers {
 				t.Errorf("found unchanged %.2f, cold %.2f, with outliers %.2f, want at most %.2f, %.2f, %.2f",
-					unchanged.found(), cold.found(), outliers.found(), tt.atMost, tt.coldly, tt.outlierly)
+					unchanged.found(), cold.found(), outliers.found(), tt.unchanged, tt.cold, tt.outliers)
 			}
 		})
 	}
 }
 
-// TestRecall: how often a page that became slower is found within 10 loads.
+// TestRecall bounds how often a page that became slower is found within 10 loads.
 func TestRecall(t *testing.T) {
 	for _, tt := range []struct {
 		cv    float64
@@ -159,10 +159,10 @@ func TestRecall(t *testing.T) {
 					}
 				}
 				slices.Sort(delays)
-				of := float64(2 * pages)
-				recall := float64(len(delays)) / of
-				t.Logf("found %.3f, confirmed %.3f, after %d loads (half) and %d (95%%); settled %.2f", recall, float64(len(sure))/of,
-					delays[len(delays)/2], delays[len(delays)*95/100], float64(settled)/of)
+				total := float64(2 * pages)
+				recall := float64(len(delays)) / total
+				t.Logf("found %.3f, confirmed %.3f, after %d loads (half) and %d (95%%); settled %.2f", recall, float64(len(sure))/total,
+					delays[len(delays)/2], delays[len(delays)*95/100], float64(settled)/total)
 				if recall < tt.least[i] {
 					t.Errorf("%.3f were found within 10 loads, want at least %v", recall, tt.least[i])
 				}

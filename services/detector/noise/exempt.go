@@ -31,9 +31,9 @@ func (c *check) fails(t int64) bool {
 	return c.succeeded && quiet
 }
 
-// came returns the outcomes of a pattern's newest occurrences. It leaves out failures at t:
+// outcomes returns the outcomes of a pattern's newest occurrences. It leaves out failures at t:
 // the current event may be one.
-func (p *pattern) came(t int64) (c check) {
+func (p *pattern) outcomes(t int64) (c check) {
 	for i, at := range p.at {
 		switch {
 		case p.alarms>>i&1 == 0:
@@ -74,9 +74,9 @@ func (a *App) exempts(r *rule, s Sighting, t int64) bool {
 	}
 }
 
-// waits reports whether a rule must not be applied automatically now, because it would hide
+// mustWait reports whether a rule must not be applied automatically now, because it would hide
 // warnings of an app with an open error.
-func (a *App) waits(r *rule, t int64) bool { return r.warned && a.errorOpen(t) }
+func (a *App) mustWait(r *rule, t int64) bool { return r.warned && a.errorOpen(t) }
 
 // Alarming reports whether an alert would be raised for the event.
 func (s Sighting) Alarming() bool { return s.Severity != "" }

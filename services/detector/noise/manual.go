@@ -112,7 +112,7 @@ func (m *Manual) Hides(app string, kind telemetry.Kind, s Sighting, now time.Tim
 	for i := range m.rules {
 		r := &m.rules[i]
 		if (r.app == "" || r.app == app) && (r.kind == "" || r.kind == kind) && strings.Contains(text, r.pattern) {
-			r.seen.see(s, now.UnixMilli())
+			r.seen.count(s, now.UnixMilli())
 			return true
 		}
 	}

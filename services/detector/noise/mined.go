@@ -50,8 +50,8 @@ func (m *mined) of(key string) *logtemplate.Index[*rule] {
 	return nil
 }
 
-// now returns the epoch.
-func (m *mined) now() uint64 {
+// current returns the current epoch, 0 without mined rules.
+func (m *mined) current() uint64 {
 	if m == nil {
 		return 0
 	}
@@ -110,7 +110,7 @@ func (a *App) under(key []byte, p *pattern) *rule {
 	if m == nil {
 		return nil
 	}
-	if p != nil && p.under.epoch == m.now() {
+	if p != nil && p.under.epoch == m.current() {
 		return p.under.rule
 	}
 	i := strings.IndexByte(classes, key[0])
@@ -138,7 +138,7 @@ func (a *App) isRedundant(key string, p *pattern, n int, t int64) bool {
 		return false
 	}
 	r := a.under([]byte(key), p)
-	return r != nil && (r.applied || baseConfidence+n < minApplied || a.waits(r, t))
+	return r != nil && (r.applied || baseConfidence+n < minApplied || a.mustWait(r, t))
 }
 
 // mine adds and strengthens rules for similar templates.
@@ -201,9 +201,9 @@ func (a *App) considerMined(class string, c logtemplate.Cluster, t int64, found 
 	}
 	for _, text := range c.Lines {
 		if p := a.patterns.Peek(class + text); p != nil {
-			r.came(*p, t)
+			r.countPast(*p, t)
 			if len(r.seen.examples) < maxExamples {
-				r.seen.show(cmp.Or((*p).example, text))
+				r.seen.addExample(cmp.Or((*p).example, text))
 			}
 		}
 	}

@@ -153,7 +153,7 @@ func (a *App) Log(log *telemetry.Log, tool bool, template []byte, now time.Time)
 	if failed {
 		s.Severity = alert.Error
 	}
-	return a.take(s, now)
+	return a.observe(s, now)
 }
 
 // Request is Log for a request to a URL, with the template of its path. It counts only
@@ -165,7 +165,7 @@ func (a *App) Request(url string, page []byte, severity alert.Severity, now time
 		return false, a.Tick(now)
 	}
 	a.scratch = append(append(a.scratch[:0], ofRequests), probe...)
-	return a.take(Sighting{Text: url, Severity: severity}, now)
+	return a.observe(Sighting{Text: url, Severity: severity}, now)
 }
 
 // Tick lets time pass for an event that is never noise.
@@ -180,14 +180,14 @@ func (a *App) Tick(now time.Time) *Found {
 	return a.Detect(now)
 }
 
-// take counts an occurrence of the key in scratch.
-func (a *App) take(s Sighting, now time.Time) (hidden bool, found *Found) {
+// observe counts an occurrence of the key in scratch.
+func (a *App) observe(s Sighting, now time.Time) (hidden bool, found *Found) {
 	t := now.UnixMilli()
 	var p *pattern
 	if known := lru.GetBytes(a.patterns, a.scratch); known != nil {
 		p = *known
 	}
-	epoch := a.mined.now()
+	epoch := a.mined.current()
 	r := a.under(a.scratch, p)
 	if r.applies() {
 		a.deletePattern(p)
@@ -196,7 +196,7 @@ func (a *App) take(s Sighting, now time.Time) (hidden bool, found *Found) {
 		p = a.count(p, s, t)
 		p.under = verdict{r, epoch}
 	}
-	if found = a.Tick(now); a.mined.now() != epoch {
+	if found = a.Tick(now); a.mined.current() != epoch {
 		r = a.under(a.scratch, p)
 	}
 	return a.hide(r, s, t, found), found
@@ -227,18 +227,18 @@ func (a *App) hide(mined *rule, s Sighting, t int64, found *Found) bool {
 	if a.rules.Len() == 0 {
 		return false
 	}
-	if known := lru.GetBytes(a.rules, a.scratch); known != nil && a.note(*known, s, t, found) {
+	if known := lru.GetBytes(a.rules, a.scratch); known != nil && a.hides(*known, s, t, found) {
 		return true
 	}
 	if mined == nil {
 		return false
 	}
 	a.rules.Get(mined.key) // it is in use
-	return a.note(mined, s, t, found)
+	return a.hides(mined, s, t, found)
 }
 
-// note counts an occurrence under a rule, and reports whether the rule hides it.
-func (a *App) note(r *rule, s Sighting, t int64, found *Found) bool {
+// hides counts an occurrence under a rule, and reports whether the rule hides it.
+func (a *App) hides(r *rule, s Sighting, t int64, found *Found) bool {
 	if !r.applied && found != nil && r.seen.since == t {
 		return false // the occurrences that led to the rule include it
 	}
@@ -247,7 +247,7 @@ func (a *App) note(r *rule, s Sighting, t int64, found *Found) bool {
 		r.seen.lastSeen = t
 		return false
 	}
-	a.size += r.seen.see(s, t)
+	a.size += r.seen.count(s, t)
 	return r.applied
 }
 

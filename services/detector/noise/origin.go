@@ -126,7 +126,7 @@ func infrastructure(page []byte, rawURL string) []byte {
 		}
 		begin = end + 1
 	}
-	if is(probes, segment) || is(underHealth, segment) && is(probes, before) {
+	if hasFold(probes, segment) || hasFold(underHealth, segment) && hasFold(probes, before) {
 		return page
 	}
 	return nil
@@ -150,8 +150,8 @@ func toLocalSocket(rawURL string) bool {
 	return err == nil && ip.IsLoopback() || host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// is reports whether a table has a segment, ignoring case.
-func is(table map[string]bool, segment []byte) bool {
+// hasFold reports whether a table has a segment, ignoring case.
+func hasFold(table map[string]bool, segment []byte) bool {
 	if len(segment) > maxSegment {
 		return false
 	}

@@ -46,8 +46,8 @@ type record struct {
 	looked          int64    // when an example was last taken
 }
 
-// see counts an event, and returns by how many bytes the record has grown.
-func (r *record) see(s Sighting, t int64) (grown int) {
+// count counts an event, and returns by how many bytes the record has grown.
+func (r *record) count(s Sighting, t int64) (grown int) {
 	r.lastSeen = t
 	r.n++
 	if s.Alarming() {
@@ -63,13 +63,13 @@ func (r *record) see(s Sighting, t int64) (grown int) {
 	}
 	if ago := t - r.looked; ago >= every.Milliseconds() || ago < 0 {
 		r.looked = t
-		return r.show(s.Text)
+		return r.addExample(s.Text)
 	}
 	return 0
 }
 
-// show adds an example, in place of the oldest one, unless it is in the list.
-func (r *record) show(text string) (grown int) {
+// addExample adds an example, in place of the oldest one, unless it is in the list.
+func (r *record) addExample(text string) (grown int) {
 	text = sanitize.Cut(sanitize.Visible(head(text)), maxExample)
 	if text == "" || slices.Contains(r.examples, text) {
 		return 0
@@ -82,8 +82,8 @@ func (r *record) show(text string) (grown int) {
 	return grown + len(text)
 }
 
-// again resets the counts when a proposed rule is applied. The examples stay.
-func (r *record) again(t int64) {
+// restart resets the counts when a proposed rule is applied. The examples stay.
+func (r *record) restart(t int64) {
 	*r = record{since: t, lastSeen: r.lastSeen, examples: r.examples, looked: r.looked}
 }
 

@@ -116,7 +116,7 @@ func (a *App) consider(key string, p *pattern, n int, t int64, found *Found) {
 		return
 	}
 	r := a.newRule(key, n, t, warned)
-	r.check = p.came(t)
+	r.check = p.outcomes(t)
 	if a.isRemoved(r) {
 		return
 	}
@@ -125,8 +125,8 @@ func (a *App) consider(key string, p *pattern, n int, t int64, found *Found) {
 		return
 	}
 	r.example = p.example
-	r.came(p, t)
-	r.seen.show(p.example)
+	r.countPast(p, t)
+	r.seen.addExample(p.example)
 	a.addRule(r)
 	found.add(r)
 }
@@ -136,15 +136,15 @@ func (a *App) consider(key string, p *pattern, n int, t int64, found *Found) {
 func (a *App) newRule(key string, n int, t int64, warned bool) *rule {
 	percent := min(baseConfidence+n, maxConfidence)
 	r := &rule{id: ruleID(a.name, key), key: key, percent: percent, warned: warned}
-	r.applied = percent >= minApplied && !a.waits(r, t)
+	r.applied = percent >= minApplied && !a.mustWait(r, t)
 	r.seen.since, r.seen.lastSeen = t, t
 	r.seen.minutes.minute = minuteOf(t)
 	return r
 }
 
-// came counts the occurrences that led to a proposed rule, which it would have hidden. An
+// countPast counts the occurrences that led to a proposed rule, which it would have hidden. An
 // applied rule has hidden none of them.
-func (r *rule) came(p *pattern, t int64) {
+func (r *rule) countPast(p *pattern, t int64) {
 	if r.applied {
 		return
 	}
@@ -162,7 +162,7 @@ func (r *rule) came(p *pattern, t int64) {
 // if that is enough.
 func (a *App) strengthen(r *rule, n int, t int64, found *Found) {
 	percent := min(baseConfidence+n, maxConfidence)
-	if r.percent = max(r.percent, percent); r.applied || percent < minApplied || a.waits(r, t) {
+	if r.percent = max(r.percent, percent); r.applied || percent < minApplied || a.mustWait(r, t) {
 		return
 	}
 	a.apply(r, t)
@@ -172,7 +172,7 @@ func (a *App) strengthen(r *rule, n int, t int64, found *Found) {
 // apply applies a proposed rule.
 func (a *App) apply(r *rule, t int64) {
 	r.applied = true
-	r.seen.again(t)
+	r.seen.restart(t)
 	a.mined.changed()
 	a.takeOver(r)
 }
@@ -339,8 +339,8 @@ func (r *rule) describe(app string, now int64) query.NoiseRule {
 // maxNamed is how many characters of patterns an alert names.
 const maxNamed = alert.MaxDetail - 100
 
-// named joins whole patterns, and counts those for which there is no room.
-func named(patterns []string) string {
+// joinPatterns joins whole patterns, and counts those for which there is no room.
+func joinPatterns(patterns []string) string {
 	room := maxNamed
 	for i, p := range patterns {
 		if room -= utf8.RuneCountInString(p) + len(between); room < 0 && i > 0 {
@@ -361,7 +361,7 @@ func (f *Found) Alert() (alert.Alert, bool) {
 	slices.Sort(f.ids)
 	return alert.Alert{
 		Severity: alert.Info, Category: alert.Noise, Source: alert.SourceNoise, Title: "Noise found and hidden",
-		Detail:   "Hidden from now on: " + named(f.Applied),
+		Detail:   "Hidden from now on: " + joinPatterns(f.Applied),
 		Context:  map[string]any{stateApplied: len(f.Applied), stateProposed: len(f.Proposed)},
 		DedupKey: "noise:" + f.app + ":" + ruleID(f.ids...),
 	}, true
