@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Source } from '../src/core/source.ts';
+import { disconnectedTime, Source } from '../src/core/source.ts';
 import { random } from './alerts.mjs';
 
 const session = { type: 'session', bus: { url: 'ws://127.0.0.1:7443', seed: 'SU' } };
@@ -135,5 +135,17 @@ test('Source: opens nothing twice and retries within seconds, for random events'
         assert.ok(s.next() > 0 && s.next() <= now + 6300, `seed ${seed}: no retry is due`);
       }
     }
+  }
+});
+
+test('disconnectedTime: 0 while connected and before the first attempt has failed', () => {
+  for (const [transport, since, now, want] of [
+    ['none', 0, 50_000, 0],
+    ['none', 10_000, 14_000, 4000],
+    ['none', 10_000, 9000, 0],
+    ['websocket', 0, 50_000, 0],
+    ['events', 0, 50_000, 0],
+  ]) {
+    assert.equal(disconnectedTime({ transport, since }, now), want, `${transport} since ${since} at ${now}`);
   }
 });

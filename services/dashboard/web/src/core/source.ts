@@ -34,6 +34,18 @@ export type Effect =
 
 export type Transport = 'websocket' | 'events' | 'none';
 
+/** The source of live alerts, and since when there is none, in ms. */
+export interface Connection {
+  readonly transport: Transport;
+  /** 0 while a source is open, or the first one is being opened. */
+  readonly since: number;
+}
+
+/** How long there has been no source, in ms; 0 before the first attempt has failed. */
+export function disconnectedTime({ transport, since }: Connection, now: number): number {
+  return transport !== 'none' || since === 0 ? 0 : Math.max(0, now - since);
+}
+
 /** The pause after each consecutive failure, in ms. */
 const RETRY_PAUSES = [250, 500, 1000, 2000, 4000, 5000];
 /** The pause before the session is read again if the bus has no websocket, in ms. */

@@ -11,7 +11,7 @@ import { readRules } from '../core/noise.ts';
 import { type Notice, readNotice, withNotices } from '../core/notices.ts';
 import { list, object } from '../core/read.ts';
 import { type Row, rows as rowsOf, tally } from '../core/rows.ts';
-import type { Transport } from '../core/source.ts';
+import type { Connection } from '../core/source.ts';
 import type { Store } from '../core/store.ts';
 import { NO_SUPPRESSIONS, readAcks, readSilences, type Suppressions } from '../core/suppression.ts';
 import { readPages } from '../core/vitals.ts';
@@ -47,8 +47,7 @@ export const filter = signal<Filter>(EVERYTHING);
 /** The id of the alert whose drawer is open, or empty. */
 export const opened = signal('');
 export const session = signal<Session | undefined>(undefined);
-/** The source of live alerts, and since when there is none, in ms. */
-export const connection = signal<{ transport: Transport; since: number }>({ transport: 'none', since: 0 });
+export const connection = signal<Connection>({ transport: 'none', since: 0 });
 /** Counts the changes of the store, so that views which read it are redrawn. */
 export const storeVersion = signal(0);
 /** Whether the newest alerts were read at least once. */

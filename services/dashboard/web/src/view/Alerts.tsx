@@ -2,6 +2,7 @@ import { useEffect, useRef } from 'preact/hooks';
 
 import { SEVERITIES, type Severity } from '../core/alert.ts';
 import { EVERYTHING, isEverything } from '../core/filter.ts';
+import { disconnectedTime } from '../core/source.ts';
 import { MAX_ALERTS } from '../core/store.ts';
 import { clock } from '../core/time.ts';
 import { changeFilter, connection, counts, filter, loading, now, pause, paused, ready, rows, store, waiting } from '../state/app.ts';
@@ -154,15 +155,17 @@ function Search() {
   );
 }
 
+/** The page reports a disconnection that is longer than this, in ms. */
+const OFFLINE_AFTER = 3000;
+
 /** Warns that the page may show old data. */
 function Disconnected() {
-  const { transport, since } = connection.value;
-  if (transport !== 'none' || since === 0 || now.value - since < 3000) return null;
+  if (disconnectedTime(connection.value, now.value) < OFFLINE_AFTER) return null;
   return (
     <p class="banner" role="status">
       <Shape severity="warning" />
       <span>
-        Disconnected since {clock(since)}, reconnecting. The page shows the alerts up to then. Run{' '}
+        Disconnected since {clock(connection.value.since)}, reconnecting. The page shows the alerts up to then. Run{' '}
         <code>tocsin doctor</code> to find the cause.
       </span>
     </p>
@@ -174,9 +177,7 @@ function NoAlerts() {
     return (
       <Empty
         title={
-          connection.value.transport === 'none' && now.value - connection.value.since > 3000
-            ? 'Could not read alerts yet'
-            : 'Reading alerts…'
+          disconnectedTime(connection.value, now.value) < OFFLINE_AFTER ? 'Reading alerts…' : 'Could not read alerts yet'
         }
       />
     );

@@ -1,4 +1,5 @@
 import { toQuery } from '../core/filter.ts';
+import { disconnectedTime } from '../core/source.ts';
 import { clock } from '../core/time.ts';
 import { ci, connection, filter, now, services, session, signOut, unread, type View, view, VIEWS } from '../state/app.ts';
 import { dialog } from '../state/dialogs.ts';
@@ -103,8 +104,7 @@ function Live() {
       </span>
     );
   }
-  // While the page connects for the first time, it shows no failure.
-  const starting = since === 0 || now.value - since < 1500;
+  const starting = disconnectedTime(connection.value, now.value) < 1500;
   return (
     <span class={starting ? 'live' : 'live off'} role="status">
       <span class="dot" aria-hidden="true" />
