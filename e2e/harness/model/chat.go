@@ -16,7 +16,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 			} `json:"function"`
 		} `json:"tools"`
 	}
-	body, ok := question(w, r, &q)
+	body, ok := readRequest(w, r, &q)
 	if !ok {
 		return
 	}

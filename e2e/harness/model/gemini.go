@@ -15,13 +15,13 @@ func (s *Server) gemini(w http.ResponseWriter, r *http.Request) {
 			} `json:"functionDeclarations"`
 		} `json:"tools"`
 	}
-	body, ok := question(w, r, &q)
+	body, ok := readRequest(w, r, &q)
 	if !ok {
 		return
 	}
 	_, method, _ := strings.Cut(r.PathValue("call"), ":")
 	if method == "countTokens" {
-		s.keep(Request{Path: r.URL.RequestURI(), Body: string(body), Turn: -1})
+		s.record(Request{Path: r.URL.RequestURI(), Body: string(body), Turn: -1})
 		_, _ = w.Write([]byte(`{"totalTokens":100}`))
 		return
 	}

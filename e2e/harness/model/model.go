@@ -1,8 +1,8 @@
-// Package model is a model endpoint on loopback that plays a script, for coding agents
-// that are configured to use it. It speaks Google's Gemini API, OpenAI's Responses API
-// and OpenAI's chat completions, as far as the agents' own loops need them.
+// Package model is a model endpoint on loopback that answers coding agents from a script. It
+// supports Google's Gemini API, OpenAI's Responses API and OpenAI's chat completions, as far
+// as the agents' own loops need them.
 //
-// It knows nothing of alerts, and judges nothing: it keeps the requests.
+// It knows nothing of alerts and checks nothing: it records the requests.
 package model
 
 import (
@@ -22,8 +22,8 @@ const maxRequest = 8 << 20
 // Turn is one answer of the model: it calls a tool, or has a text, which ends the
 // agent's turn.
 type Turn struct {
-	// Tool is the end of the tool's name, because each agent names the tools of MCP
-	// servers in its own way. The first offered name that ends so is called.
+	// Tool is the end of the tool's name, because each agent adds its own prefix to the
+	// tools of MCP servers. The first offered tool whose name ends with it is called.
 	Tool string
 	// Args are the tool's arguments.
 	Args map[string]any
@@ -48,8 +48,8 @@ type Request struct {
 	Body string
 	// Tools has the names of the tools that the agent offered.
 	Tools []string
-	// Turn is the number of the script's turn that answered it, from 0, or -1 for a
-	// request beside the script: a title, a summary, a classification.
+	// Turn is the number of the script's turn that answered it, from 0, or -1 for a request
+	// outside of the script: a title, a summary, a classification.
 	Turn int
 }
 
@@ -66,7 +66,7 @@ type Server struct {
 	requests []Request
 }
 
-// Serve starts an endpoint that plays turns, one for each request that offers the
+// Serve starts an endpoint that answers with turns, one for each request that offers the
 // turn's tool. After the last turn it answers "done". The caller closes it.
 func Serve(turns ...Turn) *Server {
 	s := &Server{turns: turns}
@@ -75,7 +75,7 @@ func Serve(turns ...Turn) *Server {
 	mux.HandleFunc("POST /v1/responses", s.responses)
 	mux.HandleFunc("POST /v1/chat/completions", s.chat)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.keep(Request{Path: r.URL.RequestURI(), Turn: -1})
+		s.record(Request{Path: r.URL.RequestURI(), Turn: -1})
 		http.NotFound(w, r)
 	})
 	s.http = httptest.NewServer(mux)
@@ -83,7 +83,7 @@ func Serve(turns ...Turn) *Server {
 	return s
 }
 
-// Close ends the endpoint, and the requests that are still being answered.
+// Close stops the endpoint and ends open requests.
 func (s *Server) Close() {
 	s.http.CloseClientConnections()
 	s.http.Close()
@@ -101,23 +101,23 @@ func (s *Server) Asked() []Request {
 	return slices.DeleteFunc(s.Requests(), func(r Request) bool { return r.Turn < 0 })
 }
 
-func (s *Server) keep(r Request) {
+func (s *Server) record(r Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = append(s.requests, r)
 }
 
-// turn selects the answer to a request that offers tools, and keeps the request. One
-// that offers no tool is beside the script. One request is answered at a time.
+// turn selects the answer to a request and records the request. A request that offers no tool
+// is outside of the script. It answers one request at a time.
 func (s *Server) turn(r *http.Request, body []byte, tools []string) Turn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	kept := Request{Path: r.URL.RequestURI(), Body: string(body), Tools: tools, Turn: -1}
+	recorded := Request{Path: r.URL.RequestURI(), Body: string(body), Tools: tools, Turn: -1}
 	answer := Say("done")
 	switch {
 	case len(tools) == 0:
 	case s.next >= len(s.turns):
-		kept.Turn = s.next
+		recorded.Turn = s.next
 		s.next++
 	default:
 		want := s.turns[s.next]
@@ -129,18 +129,18 @@ func (s *Server) turn(r *http.Request, body []byte, tools []string) Turn {
 		if want.Tool != "" {
 			answer.Tool = tools[i]
 		}
-		kept.Turn = s.next
+		recorded.Turn = s.next
 		s.next++
 		if want.Before != nil {
 			want.Before()
 		}
 	}
-	s.requests = append(s.requests, kept)
+	s.requests = append(s.requests, recorded)
 	return answer
 }
 
-// question reads a request's body into v.
-func question(w http.ResponseWriter, r *http.Request, v any) ([]byte, bool) {
+// readRequest reads a request's body into v.
+func readRequest(w http.ResponseWriter, r *http.Request, v any) ([]byte, bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err == nil {
 		err = json.Unmarshal(body, v)

@@ -18,7 +18,7 @@ func (s *Server) responses(w http.ResponseWriter, r *http.Request) {
 			Tools []tool `json:"tools"`
 		} `json:"tools"`
 	}
-	body, ok := question(w, r, &q)
+	body, ok := readRequest(w, r, &q)
 	if !ok {
 		return
 	}

@@ -120,8 +120,8 @@ func sentOver(out []notifier.Notification) map[string]bool {
 	return over
 }
 
-// checkEnds: no alert is sent twice, nor that it is over, unless its resolution says more
-// than that.
+// checkEnds checks that no alert is sent twice, and no resolution twice unless it has more to
+// report than the resolution.
 func checkEnds(t *rapid.T, out []notifier.Notification) {
 	sent, over := make(map[string]bool), make(map[string]bool)
 	for _, n := range out {
