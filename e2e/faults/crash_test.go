@@ -28,8 +28,8 @@ const crashApps = 10
 
 func crashApp(i int) string { return fmt.Sprint("web", i%crashApps) }
 
-// crashPost returns the i-th post: CI results and new errors in turn, each of which
-// raises an alert of its own.
+// crashPost returns the i-th post: CI results and new errors in turn. Each raises an alert
+// of its own.
 func crashPost(i int) (path string, body any) {
 	if i%2 == 0 {
 		return "/ci-result", map[string]any{"status": "failure", "commit": e2etest.UniqueWord(i)}

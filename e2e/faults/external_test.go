@@ -46,7 +46,7 @@ func TestExternalClusterWithRoles(t *testing.T) {
 		return append(args, "--nats-url="+rig.URL(), "--nats-creds="+rig.Creds(role), "--nats-ca="+certificates.CA)
 	}
 
-	// Services that start before the bus is prepared say what to do, and wait.
+	// Services that start before the bus is prepared log what to do, and wait.
 	ingestAddr := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
 	parts := []*part{
 		{name: "ingest", bin: e2etest.Binary(t), args: as(bus.RoleIngest, "ingest", "--ingest-addr="+ingestAddr, "--otlp-addr=")},
