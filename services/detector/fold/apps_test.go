@@ -2,11 +2,11 @@ package fold_test
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
@@ -14,7 +14,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// from are events as another app sends them.
+// from returns a message of events of an app.
 func from(app string, all ...telemetry.Event) fold.Message {
 	for i := range all {
 		all[i].App = app
@@ -24,21 +24,21 @@ func from(app string, all ...telemetry.Event) fold.Message {
 
 func tick() telemetry.Event { return logged(telemetry.LevelInfo, "tick") }
 
-// TestManyApps plays who is tracked where there is room for three apps.
+// TestManyApps checks which apps are tracked if there is room for three.
 func TestManyApps(t *testing.T) {
 	const hour = time.Hour
 	for _, tt := range []struct {
 		name string
 		play func(s *script)
-		want string // of a to f those that are tracked
+		want string // which of a to f are tracked
 		not  int    // how many are not
 	}{
-		{"the newest without history gives way", func(s *script) {
+		{"a new app replaces the newest one without history", func(s *script) {
 			for i, app := range []string{"a", "b", "c", "d", "e"} {
 				s.at(time.Duration(i)*time.Second, from(app, tick()))
 			}
 		}, "a b e", 2},
-		{"of several in one message, too", func(s *script) {
+		{"several apps in one message", func(s *script) {
 			all := []telemetry.Event{tick(), tick(), tick(), tick(), tick()}
 			for i := range all {
 				all[i].App = string(rune('a' + i))
@@ -52,7 +52,7 @@ func TestManyApps(t *testing.T) {
 			s.at(3, from("d", tick()))
 			s.at(4, from("e", tick()))
 		}, "a c e", 2},
-		{"so is an alert of another system", func(s *script) {
+		{"an alert of another system is history", func(s *script) {
 			s.at(0, from("a", tick()))
 			s.at(1, from("b", tick()))
 			s.at(2, from("c", tick()))
@@ -61,7 +61,7 @@ func TestManyApps(t *testing.T) {
 			s.at(3, m)
 			s.at(4, from("d", tick()))
 		}, "a c d", 1},
-		{"so is to be seen for over 10 min", func(s *script) {
+		{"events over more than 10 min are history", func(s *script) {
 			s.at(0, from("a", tick()))
 			s.at(time.Minute, from("b", tick()))
 			s.at(2*time.Minute, from("c", tick()))
@@ -69,7 +69,7 @@ func TestManyApps(t *testing.T) {
 			s.at(12*time.Minute+time.Second, from("c", tick()))
 			s.at(13*time.Minute, from("d", tick()))
 		}, "a c d", 1},
-		{"where all have history a newcomer is not tracked", func(s *script) {
+		{"if all have history, a new app is not tracked", func(s *script) {
 			for _, app := range []string{"a", "b", "c", "d", "e"} {
 				s.at(0, from(app, logged(telemetry.LevelError, "boom")))
 			}
@@ -84,12 +84,12 @@ func TestManyApps(t *testing.T) {
 			s.at(24*hour, from("e", tick()))
 			s.at(24*hour, from("f", tick()))
 		}, "a e f", 1}, // d
-		{"an app that gave way can come back", func(s *script) {
+		{"an app that was replaced can come back", func(s *script) {
 			for _, app := range []string{"a", "b", "c", "d", "c"} {
 				s.at(0, from(app, tick()))
 			}
 		}, "a b c", 1},
-		{"after 24 h one that is not tracked is not counted", func(s *script) {
+		{"an app that is not tracked is counted for 24 h", func(s *script) {
 			for _, app := range []string{"a", "b", "c", "d"} {
 				s.at(0, from(app, logged(telemetry.LevelError, "boom")))
 			}
@@ -118,7 +118,7 @@ func TestManyApps(t *testing.T) {
 	}
 }
 
-// TestForgottenAreNamed checks that each app that gave way is named with its message.
+// TestForgottenAreNamed checks that the outcome names each app that was replaced.
 func TestForgottenAreNamed(t *testing.T) {
 	s := &script{fold: fold.New(fold.Config{MaxApps: 2})}
 	var got []string
@@ -130,8 +130,8 @@ func TestForgottenAreNamed(t *testing.T) {
 	}
 }
 
-// TestRealAppAmongMany is an app with 20 loads and a known error, after which 1,100
-// others send an event each.
+// TestRealAppAmongMany plays an app with 20 loads and a known error, and then 1,100 other apps
+// with one event each.
 func TestRealAppAmongMany(t *testing.T) {
 	s := &script{fold: fold.New(auto)}
 	for i := range 20 {
@@ -152,12 +152,12 @@ func TestRealAppAmongMany(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if stats := s.fold.Stats(); stats.Apps != fold.DefaultApps || stats.NotTracked != 101 || stats.Evicted.Apps != 101 {
-		t.Errorf("got %+v, want 1000 apps, 101 that gave way", stats)
+		t.Errorf("got %+v, want 1000 apps, 101 that were replaced", stats)
 	}
 }
 
-// TestUntracked checks what an app that is not tracked still raises: network_errors,
-// security and threshold; CI results go by no app.
+// TestUntracked checks that an app that is not tracked raises network_errors, security and
+// threshold.
 func TestUntracked(t *testing.T) {
 	cfg := fold.Config{MaxApps: 1}
 	s := &script{fold: fold.New(cfg)}
@@ -195,7 +195,7 @@ func TestUntracked(t *testing.T) {
 	s.at(2*time.Second, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAdd, Pattern: "/api"}})
 	s.at(3*time.Second, from("b", requested("POST", "/api/orders", 500)))
 	if got := s.titles(); got != "" {
-		t.Errorf("hidden by a user's rule, got %s", got)
+		t.Errorf("under a user's noise rule: got %s, want no alerts", got)
 	}
 }
 
@@ -208,12 +208,15 @@ func TestBytesTakeTheNewestFirst(t *testing.T) {
 		e := loaded(fmt.Sprintf("/page-%c%c%c", 'a'+i%26, 'a'+i/26%26, 'a'+i/676), 1000)
 		s.at(time.Millisecond, from(fmt.Sprint("app", i/100), e))
 	}
-	if stats := s.fold.Stats(); !s.fold.Tracks("real") || stats.Evicted.Apps == 0 || stats.Bytes > 512<<10 {
-		t.Errorf("real is tracked: %v, %+v", s.fold.Tracks("real"), stats)
+	if !s.fold.Tracks("real") {
+		t.Error("Tracks(real) = false, want true")
+	}
+	if stats := s.fold.Stats(); stats.Evicted.Apps == 0 || stats.Bytes > 512<<10 {
+		t.Errorf("stats = %+v, want evicted apps and at most %d bytes", stats, 512<<10)
 	}
 }
 
-// TestSummaryIsHistory checks that an app whose only alert left in a summary has history.
+// TestSummaryIsHistory checks that an app whose only alert is in a summary has history.
 func TestSummaryIsHistory(t *testing.T) {
 	const apps = 700 // more than may raise an alert at once
 	s := &script{fold: fold.New(fold.Config{MaxApps: apps, Rules: auto.Rules})}
@@ -254,7 +257,7 @@ func TestHistoryOutlivesAClock(t *testing.T) {
 	}
 }
 
-// TestReplayOfManyApps checks that a restart changes nothing about who is tracked.
+// TestReplayOfManyApps checks that restarts do not change which apps are tracked.
 func TestReplayOfManyApps(t *testing.T) {
 	cfg := fold.Config{MaxApps: 3, Rules: auto.Rules}
 	rapid.Check(t, func(t *rapid.T) {
@@ -271,15 +274,17 @@ func TestReplayOfManyApps(t *testing.T) {
 			if rapid.Bool().Draw(t, "restart") {
 				other.restart(t, cfg)
 			}
-			a, b := one.at(now, events(all...)), other.at(now, events(all...))
-			if !reflect.DeepEqual(a, b) || one.fold.NotTracked() != other.fold.NotTracked() {
-				t.Fatalf("undisturbed %+v, %d not tracked; restarted %+v, %d", a, one.fold.NotTracked(), b, other.fold.NotTracked())
+			if diff := cmp.Diff(one.at(now, events(all...)), other.at(now, events(all...))); diff != "" {
+				t.Fatalf("outcome (-without +with restarts):\n%s", diff)
+			}
+			if got, want := other.fold.NotTracked(), one.fold.NotTracked(); got != want {
+				t.Fatalf("NotTracked() = %d with restarts, want %d", got, want)
 			}
 		}
 	})
 }
 
-// BenchmarkNewcomers is what each event costs where every one is of another app.
+// BenchmarkNewcomers measures an event of a new app.
 func BenchmarkNewcomers(b *testing.B) {
 	for _, history := range []bool{false, true} {
 		b.Run(fmt.Sprint("all have history ", history), func(b *testing.B) {

@@ -14,8 +14,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// findings are the anomalies and regressions among alerts, as "at: title". Ends come
-// without their time, and with what they end.
+// findings lists the anomalies and regressions among alerts as "time: title", and their ends
+// as "title <- title of what has ended".
 func findings(alerts []alert.Alert) (list []string) {
 	titles := map[string]string{}
 	for _, a := range alerts {
@@ -37,8 +37,8 @@ const (
 	lcpEnd    = "Resolved: LCP regressed on /cart <- "
 )
 
-// TestAuto plays timelines of a young app and of a known one by the default rules,
-// undisturbed and with a restart before each message.
+// TestAuto plays timelines of a young app and of a known one by the default rules, with and
+// without a restart before each message.
 func TestAuto(t *testing.T) {
 	loads := func(s *script, from time.Duration, lcp ...float64) {
 		for i, v := range lcp {
@@ -107,8 +107,8 @@ func TestAuto(t *testing.T) {
 }
 
 // TestAutoSwitch checks that the switch from the rules for a young app to those for a
-// known one raises and resolves nothing by itself, and that the known app is spared what
-// the rule for young ones takes for spikes.
+// known one raises and resolves nothing by itself, and that steady errors, which are spikes
+// for the rule for young apps, are none for the other rule.
 func TestAutoSwitch(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -163,8 +163,8 @@ func TestAutoCorrelates(t *testing.T) {
 	}
 }
 
-// TestAutoLetsGo checks that what the specification's rules remember of a known app takes
-// no memory any more once nothing of theirs is open.
+// TestAutoLetsGo checks that the simple rules take no memory in a known app once they have no
+// open incident.
 func TestAutoLetsGo(t *testing.T) {
 	s, by := &script{fold: fold.New(auto)}, scriptBy(ruleset.RateTail)
 	by.fold = fold.New(fold.Config{Rules: ruleset.Table{Default: ruleset.Set{Anomaly: ruleset.RateTail, Regression: ruleset.Confirmed, Noise: ruleset.Mined}}})
@@ -179,13 +179,14 @@ func TestAutoLetsGo(t *testing.T) {
 	}
 }
 
-// TestUpgradeFrom7 continues by the default rules from a snapshot of version 7. It was
-// taken by fe59af0 301.5 s after the start, when the 53rd message had come: of the apps
-// web, by its default rules; shop, by rate-tail, confirmed and mined; and desk, by both.
-// Of each "boom" in pay and GET /api with 503 were reported. 30 errors within 1.5 s are a
-// spike that continues: by ratio of web and desk, by rate of shop, where boom escalates as
-// well; and in the shadow of desk. After 20 loads of /cart with an LCP of 1000 ms one of
-// web and of shop took 3000 ms.
+// TestUpgradeFrom7 continues from a snapshot of version 7, which fe59af0 wrote 301.5 s after
+// the start, after the 53rd message. It has three apps: web with the default rules of then,
+// shop with rate-tail, confirmed and mined, and desk with both kinds of rules.
+//
+// In each app "boom" in pay and GET /api with 503 were reported, and 30 errors within 1.5 s
+// are an open spike: found by ratio3x in web and desk, and by rate-tail in shop, where boom
+// also escalates. After 20 loads of /cart with an LCP of 1000 ms, one load of web and one of
+// shop took 3000 ms.
 func TestUpgradeFrom7(t *testing.T) {
 	state, err := os.ReadFile("testdata/version7.snapshot")
 	if err != nil {
@@ -215,7 +216,7 @@ func TestUpgradeFrom7(t *testing.T) {
 						events(of("web", thrown("boom", "pay")), of("shop", thrown("boom", "pay")), of("desk", thrown("boom", "pay"))))
 				}
 				if got := s.titles(); got != "" {
-					t.Fatalf("the upgrade itself raises or resolves\n%s", got)
+					t.Fatalf("alerts of the upgrade itself:\n%s\nwant none", got)
 				}
 				for i := range 3 {
 					s.at(5*time.Minute+3*time.Second+time.Duration(i), events(of("web", loaded("/cart", 1000)), of("shop", loaded("/cart", 1000))))
@@ -242,8 +243,8 @@ func TestUpgradeFrom7(t *testing.T) {
 	}
 }
 
-// TestUpgradedAppsAreKnown checks that apps of a snapshot of an older version are judged
-// by the statistical rules at once.
+// TestUpgradedAppsAreKnown checks that the statistical rules judge the apps of an older
+// snapshot at once.
 func TestUpgradedAppsAreKnown(t *testing.T) {
 	for _, version := range []string{"version4", "version6", "version7"} {
 		state, err := os.ReadFile("testdata/" + version + ".snapshot")

@@ -11,9 +11,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestEndsOnce: what rate-tail tells of ends once, with the key
-// that it was reported with, and no two of a key continue at a time: through restarts with
-// other rules, clocks that are set back, streams that stop and others that continue.
+// TestEndsOnce checks that each incident of rate-tail ends once, with its own dedup key, and
+// that no two incidents with one key are open at a time. There are restarts with other rules,
+// clocks that are set back, and pauses.
 func TestEndsOnce(t *testing.T) {
 	for seed := range uint64(30) {
 		d := &disorder{t: t, r: rand.New(rand.NewPCG(seed, 9)), s: scriptBy(ruleset.RateTail)}
@@ -29,7 +29,7 @@ func TestEndsOnce(t *testing.T) {
 	}
 }
 
-// disorder is what happens to a detector.
+// disorder plays random errors, restarts, pauses and changes of the clock.
 type disorder struct {
 	t   *testing.T
 	r   *rand.Rand
@@ -74,21 +74,21 @@ func checkEnds(t *testing.T, seed uint64, all []alert.Alert) {
 	type key struct{ app, key string }
 	open, found := map[key]string{}, map[string]bool{}
 	for _, a := range all {
-		of := key{a.App, a.DedupKey}
+		id := key{a.App, a.DedupKey}
 		switch {
 		case a.Resolves != "" && found[a.Resolves]:
-			if open[of] != a.Resolves {
-				t.Errorf("seed %d: at %v %q is over again, or was reported elsewhere", seed, a.Timestamp, a.Title)
+			if open[id] != a.Resolves {
+				t.Errorf("seed %d, %v: %q resolves %s, want the open alert with its key, %q", seed, a.Timestamp, a.Title, a.Resolves, open[id])
 			}
-			delete(open, of)
+			delete(open, id)
 		case a.Context["rule"] == "rate-tail", a.Context["rule"] == "drift", a.Context["state"] == "escalating":
-			if a.Resolves != "" || open[of] != "" {
-				t.Errorf("seed %d: at %v %q while another goes on", seed, a.Timestamp, a.Title)
+			if a.Resolves != "" || open[id] != "" {
+				t.Errorf("seed %d, %v: got %q while %q is open with its key, want none open", seed, a.Timestamp, a.Title, open[id])
 			}
-			open[of], found[a.ID] = a.ID, true
+			open[id], found[a.ID] = a.ID, true
 		}
 	}
 	if len(open) > 0 {
-		t.Errorf("seed %d: %d never end", seed, len(open))
+		t.Errorf("seed %d: %d incidents never end, want all to end", seed, len(open))
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestFailingHealthCheckIsNews: after 40 successes under a rule that was applied by
-// itself, an outage is one alert, and no spike beside it.
-func TestFailingHealthCheckIsNews(t *testing.T) {
+// TestFailingHealthCheck checks that an outage of requests that an automatic rule hides raises
+// one alert, and no spike.
+func TestFailingHealthCheck(t *testing.T) {
 	for _, by := range []ruleset.Noise{ruleset.NoiseSpec, ruleset.Mined} {
 		t.Run(by.String(), func(t *testing.T) {
 			s := &script{fold: fold.New(fold.Config{Rules: ruleset.Table{Default: ruleset.Set{Noise: by}}})}
@@ -49,8 +49,8 @@ func TestFailingHealthCheckIsNews(t *testing.T) {
 	}
 }
 
-// TestWarningsBesideAnError: auto-detection announces no rule about warnings of an app
-// that has an error which was raised or came again in the last 10 minutes.
+// TestWarningsBesideAnError checks that auto-detection announces no rule about warnings of an
+// app with an error in the last 10 minutes.
 func TestWarningsBesideAnError(t *testing.T) {
 	for _, by := range []ruleset.Noise{ruleset.NoiseSpec, ruleset.Mined} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -74,22 +74,22 @@ func TestWarningsBesideAnError(t *testing.T) {
 				}
 			}
 			boom(0)
-			boom(9 * time.Minute) // it is known, and open still
+			boom(9 * time.Minute) // a known error
 			detect(18*time.Minute, 0)
 			hidden := s.fold.Stats().Hidden
 			if hidden > 0 {
-				t.Errorf("%d events are hidden by a rule that is only proposed", hidden)
+				t.Errorf("%d events hidden by a proposed rule, want 0", hidden)
 			}
 			detect(20*time.Minute, 1)
 			boom(21 * time.Minute)
 			hidden = s.fold.Stats().Hidden
 			s.at(22*time.Minute, events(logged(telemetry.LevelWarn, "slow query 7")))
 			if got := s.fold.Stats().Hidden - hidden; got > 0 {
-				t.Errorf("%d warnings are hidden beside an open error", got)
+				t.Errorf("%d warnings hidden within 10 min of an error, want 0", got)
 			}
 			s.at(31*time.Minute, events(logged(telemetry.LevelWarn, "slow query 7")))
 			if got := s.fold.Stats().Hidden - hidden; got != 1 {
-				t.Errorf("%d of 1 warnings are hidden after the error was closed", got)
+				t.Errorf("%d warnings hidden 10 min after the error, want 1", got)
 			}
 		})
 	}

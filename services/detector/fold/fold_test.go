@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
@@ -23,12 +23,12 @@ import (
 
 var start = time.UnixMilli(1_770_000_000_000).UTC()
 
-// script folds messages in at given times and collects what is said.
+// script applies messages at given times and collects the alerts.
 type script struct {
 	fold   *fold.Fold
 	seq    uint64
 	alerts []alert.Alert
-	before func() // what is done before each message, or nil
+	before func() // called before each message, if set
 }
 
 func newScript() *script { return &script{fold: fold.New(fold.Config{})} }
@@ -92,10 +92,10 @@ func TestEachCategory(t *testing.T) {
 		{"CI", func(s *script) {
 			s.at(0, fold.Message{CI: &ci.Result{Status: ci.StatusFailure, Source: ci.SourceCustom, Name: "build", Ref: "main"}})
 		}, "error ci: CI failure: build on main"},
-		{"an alert of others", func(s *script) {
+		{"an external alert", func(s *script) {
 			s.at(0, raised(external.StateFiring, "1"))
 		}, "error threshold: Alert firing: Down on shop"},
-		{"the end of an alert of others", func(s *script) {
+		{"the end of an external alert", func(s *script) {
 			s.at(0, raised(external.StateResolved, "1"))
 		}, "info threshold: Alert resolved: Down on shop"},
 		{"a fault of a cluster", func(s *script) {
@@ -141,8 +141,11 @@ func TestEachCategory(t *testing.T) {
 				t.Fatalf("got\n%s\nwant\n%s", s.titles(), tt.want)
 			}
 			for _, a := range s.alerts {
-				if len(a.ID) != 26 || a.CorrelationID != a.ID || a.DedupKey == "" || a.Source == "" || a.App == "" || a.Timestamp.IsZero() {
-					t.Errorf("%+v", a)
+				if len(a.ID) != 26 || a.CorrelationID != a.ID {
+					t.Errorf("id, correlation id = %q, %q, want one id of 26 characters", a.ID, a.CorrelationID)
+				}
+				if a.DedupKey == "" || a.Source == "" || a.App == "" || a.Timestamp.IsZero() {
+					t.Errorf("alert = %+v, want dedup key, source, app and timestamp", a)
 				}
 			}
 		})
@@ -167,14 +170,14 @@ func TestAnomalyAndRegressionCorrelate(t *testing.T) {
 				ids[a.Category] = a.CorrelationID
 			}
 			if ids[alert.Regression] == "" || ids[alert.Anomaly] == "" || (ids[alert.Regression] == ids[alert.Anomaly]) != tt.same {
-				t.Errorf("%v\n%s", ids, s.titles())
+				t.Errorf("correlation ids = %v, want two, equal: %v\n%s", ids, tt.same, s.titles())
 			}
 		})
 	}
 }
 
-// TestCorrelationAgreesWithTheDigest: what the gateway joins has one correlation
-// id, also when several could be joined because they came at the same time.
+// TestCorrelationAgreesWithTheDigest checks that the alerts that the gateway joins have one
+// correlation id, also when several came at the same time.
 func TestCorrelationAgreesWithTheDigest(t *testing.T) {
 	slow := func(fcp, lcp float64) telemetry.Event {
 		e := loaded("/cart", lcp)
@@ -198,17 +201,17 @@ func TestCorrelationAgreesWithTheDigest(t *testing.T) {
 			for i, m := range tt.messages {
 				s.at(100*time.Second+time.Duration(i)*time.Second, m)
 			}
-			said := map[string]string{}
+			ids := map[string]string{}
 			for _, a := range s.alerts {
-				said[a.Title] = a.CorrelationID
+				ids[a.Title] = a.CorrelationID
 			}
 			joined := slices.DeleteFunc(alert.Digest(s.alerts), func(a alert.Alert) bool { return !strings.HasPrefix(a.Title, "Correlated: ") })
 			if len(joined) != 1 {
-				t.Fatalf("%d joined\n%s", len(joined), s.titles())
+				t.Fatalf("%d joined alerts, want 1\n%s", len(joined), s.titles())
 			}
 			for _, part := range strings.Split(strings.TrimPrefix(joined[0].Title, "Correlated: "), " + ") {
-				if said[part] != joined[0].CorrelationID {
-					t.Errorf("joined as %s, said with %s: %s", joined[0].CorrelationID, said[part], part)
+				if got, want := ids[part], joined[0].CorrelationID; got != want {
+					t.Errorf("correlation id of %q = %s, want that of the joined alert, %s", part, got, want)
 				}
 			}
 		})
@@ -219,24 +222,24 @@ func TestNoiseRaisesNothing(t *testing.T) {
 	s := newScript()
 	out := s.at(0, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAdd, Pattern: "/legacy", Kind: telemetry.KindNetwork}})
 	if out.Noise == nil || out.Noise.Err != nil || out.Noise.Added == "" {
-		t.Fatalf("%+v", out.Noise)
+		t.Fatalf("add: %+v, want a rule", out.Noise)
 	}
 	for range 10 {
 		s.at(time.Second, events(requested("GET", "/legacy/x", 500)))
 	}
 	if len(s.alerts) != 0 || s.fold.Stats().Hidden != 10 {
-		t.Errorf("%s\n%+v", s.titles(), s.fold.Stats())
+		t.Errorf("%d events hidden, want 10; alerts, want none:\n%s", s.fold.Stats().Hidden, s.titles())
 	}
 	if out := s.at(2*time.Second, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseRemove, RuleID: out.Noise.Added}}); out.Noise.Err != nil {
 		t.Fatal(out.Noise.Err)
 	}
 	if s.at(3*time.Second, events(requested("GET", "/legacy/x", 500))); len(s.alerts) != 1 {
-		t.Errorf("%s", s.titles())
+		t.Errorf("%d alerts once the rule is removed, want 1\n%s", len(s.alerts), s.titles())
 	}
 }
 
-// TestStorm: at most 10 alerts of a key in 10 s; what is suppressed is counted
-// in the next that leaves.
+// TestStorm checks that at most 10 alerts of a key are published in 10 s, and that the next
+// one counts those that were suppressed.
 func TestStorm(t *testing.T) {
 	s := newScript()
 	for i := range 25 {
@@ -251,7 +254,7 @@ func TestStorm(t *testing.T) {
 		}
 	}
 	if network != 11 || total != 26 {
-		t.Errorf("%d alerts for %d requests\n%s", network, total, s.titles())
+		t.Errorf("%d alerts for %d requests, want 11 for 26\n%s", network, total, s.titles())
 	}
 }
 
@@ -264,13 +267,20 @@ func TestCIEpisodes(t *testing.T) {
 		s.at(time.Duration(i)*time.Second, result(status))
 	}
 	a := s.alerts
-	if len(a) != 5 || a[1].Revises != a[0].ID || a[2].Revises != "" || a[3].Revises != "" || a[4].Revises != a[3].ID || a[0].DedupKey == a[3].DedupKey {
-		t.Errorf("%+v", a)
+	if len(a) != 5 {
+		t.Fatalf("%d alerts, want 5", len(a))
+	}
+	got, want := []string{a[1].Revises, a[2].Revises, a[3].Revises, a[4].Revises}, []string{a[0].ID, "", "", a[3].ID}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("revised alerts (-want +got):\n%s", diff)
+	}
+	if a[0].DedupKey == a[3].DedupKey {
+		t.Errorf("dedup key = %q for both failures, want two", a[0].DedupKey)
 	}
 }
 
-// TestCIStorm: the same result over and over is bounded like every alert, and
-// as it updates one alert, no count grows by it.
+// TestCIStorm checks that a result that repeats is bounded, and that no count grows by it,
+// because it updates one alert.
 func TestCIStorm(t *testing.T) {
 	s := newScript()
 	result := func(summary string) fold.Message {
@@ -280,24 +290,23 @@ func TestCIStorm(t *testing.T) {
 		s.at(time.Duration(i)*10*time.Millisecond, result(fmt.Sprint("run ", i)))
 	}
 	if len(s.alerts) != 10 || s.fold.Stats().Suppressed != 15 {
-		t.Errorf("%d alerts, %+v", len(s.alerts), s.fold.Stats())
+		t.Errorf("%d alerts, %d suppressed, want 10, 15", len(s.alerts), s.fold.Stats().Suppressed)
 	}
 	s.at(10*time.Second, result("the last run"))
 	if len(s.alerts) != 11 {
-		t.Fatalf("%d alerts", len(s.alerts))
+		t.Fatalf("%d alerts, want 11", len(s.alerts))
 	}
 	for i, a := range s.alerts {
 		if a.Count != 0 || i > 0 && a.Revises != s.alerts[0].ID || a.DedupKey != s.alerts[0].DedupKey {
-			t.Errorf("%d: %+v", i, a)
+			t.Errorf("alert %d: count, revises, dedup key = %d, %q, %q, want 0, that of the first, and its key", i, a.Count, a.Revises, a.DedupKey)
 		}
 	}
 	if last := s.alerts[10]; !strings.Contains(last.Detail, "the last run") {
-		t.Errorf("%+v", last)
+		t.Errorf("detail = %q, want the last run in it", last.Detail)
 	}
 }
 
-// TestOutsideTextIsMadeVisible: neither controls nor more text than the bounds
-// reach an alert.
+// TestOutsideTextIsMadeVisible checks that senders' texts in alerts are sanitized and bounded.
 func TestOutsideTextIsMadeVisible(t *testing.T) {
 	s := newScript()
 	e := logged(telemetry.LevelError, "\x1b[31mred\u202e\n"+strings.Repeat("x ", 5000))
@@ -305,7 +314,7 @@ func TestOutsideTextIsMadeVisible(t *testing.T) {
 	s.at(0, events(e))
 	a := s.alerts[0]
 	if strings.ContainsAny(a.Title+a.Detail+a.App, "\x1b\n\t\u202e") || len([]rune(a.Title)) > alert.MaxTitle || len([]rune(a.Detail)) > alert.MaxDetail {
-		t.Errorf("%+v", a)
+		t.Errorf("title, detail, app = %q, %q, %q, want no controls and bounded lengths", a.Title, a.Detail, a.App)
 	}
 }
 
@@ -317,7 +326,7 @@ func TestBounds(t *testing.T) {
 		f.Apply(fold.Message{Seq: uint64(i + 1), Time: start, Events: []telemetry.Event{e}})
 	}
 	if s := f.Stats(); s.Apps != 3 || s.Evicted.Apps != 7 || s.NotTracked != 7 {
-		t.Errorf("%+v", s)
+		t.Errorf("apps, evicted, not tracked = %d, %d, %d, want 3, 7, 7", s.Apps, s.Evicted.Apps, s.NotTracked)
 	}
 	small := fold.New(fold.Config{MaxBytes: 64 << 10})
 	for i := range 2000 {
@@ -326,13 +335,13 @@ func TestBounds(t *testing.T) {
 		small.Apply(fold.Message{Seq: uint64(i + 1), Time: start, Events: []telemetry.Event{e}})
 	}
 	if s := small.Stats(); s.Bytes > 64<<10+64<<10 || s.Evicted.Apps == 0 {
-		t.Errorf("%+v", s)
+		t.Errorf("bytes, evicted apps = %d, %d, want at most %d, and some", s.Bytes, s.Evicted.Apps, 64<<10+64<<10)
 	}
 }
 
 // message draws one message of the log.
 func message(t *rapid.T) fold.Message {
-	switch rapid.IntRange(0, 13).Draw(t, "what") {
+	switch rapid.IntRange(0, 13).Draw(t, "type") {
 	case 4:
 		app, bad := rapid.SampledFrom([]string{"web", "shop"}).Draw(t, "app"), slices.Concat(memory(95).Events, circuit("db", "open").Events)
 		flaps := slices.Repeat(slices.Concat(bad, allWell("").Events), rapid.IntRange(1, 12).Draw(t, "times"))
@@ -389,10 +398,9 @@ func message(t *rapid.T) fold.Message {
 	return events(all...)
 }
 
-// TestReplayTellsTheSame: whether the state was written down and read back in
-// between or not, the same log gives the same alerts, also where memory is so
-// short that apps are forgotten.
-func TestReplayTellsTheSame(t *testing.T) {
+// TestReplay checks that the same log gives the same alerts with and without restarts, also
+// when there is so little memory that apps are forgotten.
+func TestReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := fold.Config{
 			MaxBytes: rapid.SampledFrom([]int{0, 5 << 10, 8 << 10}).Draw(t, "bytes"),
@@ -412,13 +420,13 @@ func TestReplayTellsTheSame(t *testing.T) {
 			}
 			other.at(now, m)
 		}
-		if !reflect.DeepEqual(one.alerts, other.alerts) {
-			t.Fatalf("undisturbed\n%s\nrestarted\n%s", one.titles(), other.titles())
+		if diff := cmp.Diff(one.alerts, other.alerts); diff != "" {
+			t.Fatalf("alerts (-without +with restarts):\n%s", diff)
 		}
 		ids := map[string]bool{}
 		for _, a := range one.alerts {
 			if ids[a.ID] {
-				t.Fatalf("id %s twice", a.ID)
+				t.Fatalf("%q has the id %s of another alert, want its own", a.Title, a.ID)
 			}
 			ids[a.ID] = true
 		}
@@ -434,7 +442,7 @@ func TestReplayTellsTheSame(t *testing.T) {
 	})
 }
 
-// allWell is a message after which an app's thresholds are back to normal.
+// allWell returns a message after which an app's thresholds are back to normal.
 func allWell(app string) fold.Message {
 	m := events(slices.Concat(memory(10).Events, circuit("db", "closed").Events)...)
 	for i := range m.Events {
@@ -443,31 +451,31 @@ func allWell(app string) fold.Message {
 	return m
 }
 
-// checkAllWell: what reported that memory or a circuit is not well was reported to be over,
-// ten alerts of one thing at most.
+// checkAllWell checks that all alerts about memory and circuits are resolved, at most ten about
+// each.
 func checkAllWell(t fataler, alerts []alert.Alert) {
 	open := map[string][]string{}
 	for _, a := range alerts {
 		if a.Source != alert.SourceMemory && a.Source != alert.SourceCircuit {
 			continue
 		}
-		thing := a.App + " " + a.Source
+		subject := a.App + " " + a.Source
 		switch {
 		case a.Severity != alert.Info:
-			open[thing] = append(open[thing], a.ID)
-		case len(open[thing]) == 0:
+			open[subject] = append(open[subject], a.ID)
+		case len(open[subject]) == 0:
 			if a.IsResolution() {
-				t.Fatalf("%s is over once more: %+v", thing, a)
+				t.Fatalf("%s: %q resolves %q, want nothing, because nothing is open", subject, a.Title, a.Resolves)
 			}
 		default:
-			if ends := 1 + len(a.AlsoResolves); ends != min(len(open[thing]), 10) || !a.Ends(open[thing][len(open[thing])-1]) {
-				t.Fatalf("%s: %d end of %v: %+v", thing, ends, open[thing], a)
+			if ends := 1 + len(a.AlsoResolves); ends != min(len(open[subject]), 10) || !a.Ends(open[subject][len(open[subject])-1]) {
+				t.Fatalf("%s: %q resolves %d alerts, want the newest 10 of %v", subject, a.Title, ends, open[subject])
 			}
-			delete(open, thing)
+			delete(open, subject)
 		}
 	}
 	if len(open) > 0 {
-		t.Fatalf("never over: %v", open)
+		t.Fatalf("open alerts = %v, want none", open)
 	}
 }
 
@@ -480,19 +488,19 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	for name, bad := range map[string][]byte{"nothing": nil, "cut": state[:len(state)-1], "something else": []byte(strings.Repeat("x", 100))} {
 		if err := fold.New(fold.Config{}).Restore(bad); !errors.Is(err, fold.ErrDamaged) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error = %v, want %v", name, err, fold.ErrDamaged)
 		}
 	}
 	flipped := append([]byte{}, state...)
 	flipped[len(flipped)-3] ^= 1
 	if err := fold.New(fold.Config{}).Restore(flipped); !errors.Is(err, fold.ErrDamaged) {
-		t.Errorf("flipped: %v", err)
+		t.Errorf("flipped: error = %v, want %v", err, fold.ErrDamaged)
 	}
 	for _, version := range []byte{0, 3, 5, fold.Version + 1} {
 		another := append([]byte{}, state...)
 		another[len("tocsin fold\n")+3] = version
 		if err := fold.New(fold.Config{}).Restore(another); !errors.Is(err, fold.ErrVersion) {
-			t.Errorf("version %d: %v", version, err)
+			t.Errorf("version %d: error = %v, want %v", version, err, fold.ErrVersion)
 		}
 	}
 }
@@ -537,9 +545,9 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// TestPartitionsHaveIdsOfTheirOwn: a message that several parts of the log hold, such
-// as a command, raises alerts in each of them: none may be taken for another's.
-func TestPartitionsHaveIdsOfTheirOwn(t *testing.T) {
+// TestPartitionIDs checks that a message in several partitions, such as a command, raises
+// alerts with different ids.
+func TestPartitionIDs(t *testing.T) {
 	ids := map[string]string{}
 	for _, partition := range []string{"", "0/2", "1/2"} {
 		f := fold.New(fold.Config{Partition: partition})
@@ -550,33 +558,38 @@ func TestPartitionsHaveIdsOfTheirOwn(t *testing.T) {
 		}
 		out := f.Apply(fold.Message{Seq: 99, Time: start.Add(time.Minute / 2), Noise: &query.NoiseRequest{Action: query.NoiseAutoDetect}})
 		if len(out.Alerts) != 1 {
-			t.Fatalf("%q: %+v", partition, out)
+			t.Fatalf("partition %q: %d alerts, want 1", partition, len(out.Alerts))
 		}
 		id := out.Alerts[0].ID
 		if other, ok := ids[id]; ok {
-			t.Errorf("%q and %q give one id", partition, other)
+			t.Errorf("partition %q: id %s as in %q, want another one", partition, id, other)
 		}
 		ids[id] = partition
 	}
 }
 
-// TestPages: what is usual on the pages of an app, by the names that they have there.
+// TestPages checks the names of pages and their baselines.
 func TestPages(t *testing.T) {
 	f := fold.New(fold.Config{})
 	lcp := 1200.0
 	for i, url := range []string{"/a/1", "/b"} {
 		f.Apply(fold.Message{Seq: uint64(i + 1), Time: start, Events: []telemetry.Event{{Kind: telemetry.KindVitals, App: "web", URL: url, Vitals: &telemetry.Vitals{LCP: &lcp}}}})
 	}
-	if got := f.Pages("web"); !slices.Equal(got, []string{"/b", "/a/:id"}) {
-		t.Errorf("%v", got)
+	for app, want := range map[string][]string{"web": {"/b", "/a/:id"}, "shop": nil} {
+		if diff := cmp.Diff(want, f.Pages(app)); diff != "" {
+			t.Errorf("Pages(%s) (-want +got):\n%s", app, diff)
+		}
 	}
-	if got := f.PageBaselines("web", "/a/:id"); len(got) != 1 || got["lcp_ms"] != (query.Baseline{Median: 1200, Loads: 1}) {
-		t.Errorf("%v", got)
-	}
-	if got := f.PageBaselines("web", "/c"); got == nil || len(got) != 0 {
-		t.Errorf("%v", got)
-	}
-	if f.Pages("shop") != nil || len(f.PageBaselines("shop", "/")) != 0 {
-		t.Error("an app that is not known has pages")
+	for _, tt := range []struct {
+		app, page string
+		want      map[string]query.Baseline
+	}{
+		{"web", "/a/:id", map[string]query.Baseline{"lcp_ms": {Median: 1200, Loads: 1}}},
+		{"web", "/c", map[string]query.Baseline{}},
+		{"shop", "/", map[string]query.Baseline{}},
+	} {
+		if diff := cmp.Diff(tt.want, f.PageBaselines(tt.app, tt.page)); diff != "" {
+			t.Errorf("PageBaselines(%s, %s) (-want +got):\n%s", tt.app, tt.page, diff)
+		}
 	}
 }

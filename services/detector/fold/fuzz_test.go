@@ -1,19 +1,20 @@
 package fold_test
 
 import (
-	"reflect"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// FuzzApply: whatever valid events hold, they are folded in by the contract's rules
-// and by all others, and again from a snapshot with the same outcome. A message that
-// ends the detector would end it again at each start, because it is in the log. Run it
-// with -fuzzminimizetime 5x: a run is many messages, and minimizing one takes long.
+// FuzzApply checks that no valid event can crash the detector, by all rules, and that a restored
+// snapshot gives the same outcome. A message that crashes the detector would crash it again at
+// each start, because it is in the log. Run it with -fuzzminimizetime 5x: a run has many
+// messages, and minimizing one takes long.
 func FuzzApply(f *testing.F) {
 	for _, text := range []string{"", "at  {", "boom\nat 12", "user 'x' took 3 ms", "\x00\xff", "POST /a/:id failed: https://h/p", "{{ default }}"} {
 		f.Add(text, stack(1), text, "http://h"+text, text, 1000.0, uint32(900), uint8(12))
@@ -26,12 +27,12 @@ func FuzzApply(f *testing.F) {
 				m := events(hostile(i, message, trace, fingerprint, url, release, value)...)
 				m.Seq, m.Time = uint64(i+1), start.Add(time.Duration(i)*time.Duration(gap)*time.Millisecond)
 				out := one.Apply(m)
-				if again := other.Apply(m); !reflect.DeepEqual(again, out) {
-					t.Fatalf("message %d:\n%+v\nand\n%+v", i, out, again)
+				if diff := cmp.Diff(out, other.Apply(m)); diff != "" {
+					t.Fatalf("outcome of message %d (-without +with a restart):\n%s", i, diff)
 				}
 				for _, a := range out.Alerts {
 					if _, err := a.MarshalJSON(); err != nil {
-						t.Fatalf("%+v: %v", a, err)
+						t.Fatalf("marshal %+v: %v, want no error", a, err)
 					}
 				}
 				if i%7 == 6 {
@@ -49,7 +50,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// hostile are events of each kind that are made of some texts.
+// hostile returns events of each kind with given texts.
 func hostile(n int, message, trace, fingerprint, url, release string, value float64) []telemetry.Event {
 	level := []telemetry.Level{telemetry.LevelError, telemetry.LevelInfo}[n%2]
 	load, used := value*float64(n%5), value

@@ -11,9 +11,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// TestResolvedAfterItEnds: a page is at twice its LCP for 45 s. Under every rule, and
-// with a restart before every load or without, that is resolved after it ends and not
-// before; and what stays becomes a new level, which is no resolution.
+// TestResolvedAfterItEnds checks that a page that is slow for 45 s is resolved after that and
+// not before, by every rule, with and without restarts. A page that stays slow becomes a new
+// level, which is not a resolution.
 func TestResolvedAfterItEnds(t *testing.T) {
 	const second = time.Second
 	for _, rule := range []ruleset.Regression{ruleset.Spec, ruleset.Confirmed} {
@@ -40,7 +40,7 @@ func TestResolvedAfterItEnds(t *testing.T) {
 				}
 				load(30, 2500)
 				if len(s.alerts) > 0 {
-					t.Fatalf("%s: %s", name, s.titles())
+					t.Fatalf("%s: got alerts\n%s\nwant none before the page is slow", name, s.titles())
 				}
 				begins := now
 				load(int(tt.slow/tt.apart), 5000)
@@ -60,7 +60,7 @@ func TestResolvedAfterItEnds(t *testing.T) {
 				at := ended[0].Timestamp.Sub(start)
 				isNew := ended[0].Context[alert.OutcomeKey] == alert.NewLevel
 				if tt.outcome == "Resolved" && (at < ends || isNew) || tt.outcome == "New level" && (at < begins+20*second || at > ends || !isNew || ended[0].OnlyResolves()) {
-					t.Errorf("%s: slow from %v to %v, ended at %v: %+v", name, begins, ends, at, ended[0])
+					t.Errorf("%s: slow from %v to %v: got %q at %v with new level %v, want %s", name, begins, ends, ended[0].Title, at, isNew, tt.outcome)
 				}
 			}
 		}

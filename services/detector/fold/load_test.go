@@ -11,10 +11,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// everything has every app judged by all that there is.
+// everything chooses the default rules for every app.
 var everything = ruleset.Table{Default: ruleset.Default()}
 
-// stack is that of the error in a function, as V8 writes it.
+// stack returns the stack of an error in a function, as V8 writes it.
 func stack(function int) string {
 	return fmt.Sprintf("TypeError: Cannot read properties of undefined (reading 'total')\n"+
 		"    at price%[1]d (https://shop.example/assets/cart-8f3c2a1b.js:10:%[1]d)\n"+
@@ -22,9 +22,8 @@ func stack(function int) string {
 		"    at dispatch (https://shop.example/node_modules/framework/index.js:1:3001)", function)
 }
 
-// traffic is a message of 100 events of one app: chatter, errors with and without
-// a stack, requests of which some fail, page loads. What there is to be distinguished
-// in it, pages and errors, is chosen by n.
+// traffic returns 100 events of one app: logs, errors with and without a stack, successful and
+// failed requests, and page loads. n chooses the pages and errors.
 func traffic(app string, n int) []telemetry.Event {
 	all := make([]telemetry.Event, 0, 100)
 	for i := range 100 {
@@ -51,9 +50,8 @@ func traffic(app string, n int) []telemetry.Event {
 	return all
 }
 
-// BenchmarkApplyEverything is how fast events are folded in with every rule on: of
-// few apps, as usual, and of ever others, which somebody may send on purpose. One
-// turn is 100 events.
+// BenchmarkApplyEverything measures 100 events with the default rules: of few apps, and of
+// many apps, pages and errors, as an attacker could send them.
 func BenchmarkApplyEverything(b *testing.B) {
 	for _, tt := range []struct {
 		name        string
@@ -84,15 +82,15 @@ func BenchmarkApplyEverything(b *testing.B) {
 	}
 }
 
-// TestMemoryIsBounded: the sender chooses the names of apps, pages and errors,
-// but not how much memory they take: at most MaxBytes together, or one app of the
-// largest size, by the fold's own count; and that count is not far from the truth.
+// TestMemoryIsBounded checks that a sender that chooses the names of apps, pages and errors
+// can use at most MaxBytes, or the size of one largest app, and that the fold's count of
+// bytes is near the memory that it takes.
 func TestMemoryIsBounded(t *testing.T) {
 	const many = 10_000
 	heap := func() int {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // what the first one only marked
+		runtime.GC() // frees what the first one only marked
 		runtime.ReadMemStats(&m)
 		return int(m.HeapAlloc)
 	}
@@ -115,11 +113,11 @@ func TestMemoryIsBounded(t *testing.T) {
 			took, counted := heap()-before, f.Stats().Bytes
 			t.Logf("%d MB on the heap, %d MB counted; %+v", took>>20, counted>>20, f.Stats())
 			if counted > tt.atMost {
-				t.Errorf("%d bytes are counted, more than %d", counted, tt.atMost)
+				t.Errorf("%d bytes counted, want at most %d", counted, tt.atMost)
 			}
 			// Keys of the storm limiter and the like are not counted.
 			if slack := 16 << 20; took > counted+counted/2+slack {
-				t.Errorf("%d bytes are on the heap and %d counted", took, counted)
+				t.Errorf("%d bytes on the heap, want at most %d with %d counted", took, counted+counted/2+slack, counted)
 			}
 			runtime.KeepAlive(f)
 		})

@@ -3,11 +3,11 @@ package fold_test
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
@@ -22,7 +22,7 @@ var mined = fold.Config{Rules: ruleset.Table{Default: ruleset.Set{Noise: ruleset
 
 var people = []string{"ada", "bob", "cy", "dan", "eve", "fay", "gil"}
 
-// chatter is a line of a level for each of n people, of whom there are seven.
+// chatter returns n logs of a level, each with the name of one of the people.
 func chatter(n int, level telemetry.Level, line string) fold.Message {
 	var all []telemetry.Event
 	for i := range n {
@@ -31,62 +31,62 @@ func chatter(n int, level telemetry.Level, line string) fold.Message {
 	return events(all...)
 }
 
-// TestMined: errors of a tool that differ in a word are reported until a rule about them
-// applies, and what that keeps from being reported is counted; nothing hides errors of the
-// app's own, and somebody who wants to see the others again does.
+// TestMined checks a rule about errors of a tool that differ in a word. They are reported
+// until the rule applies, and hidden and counted from then on. The errors of the app are
+// never hidden. Once the rule is removed, the errors of the tool are reported again.
 func TestMined(t *testing.T) {
 	s := &script{fold: fold.New(mined)}
 	const line = "[vite] cannot load %s now"
 	s.at(0, chatter(14, telemetry.LevelError, line))
 	s.at(time.Second, chatter(100, telemetry.LevelInfo, "user %s signed in"))
-	s.at(time.Minute, events()) // nothing yet: no event, no time of the app's
+	s.at(time.Minute, events()) // no event, so no time passes for the app
 	s.at(time.Minute, chatter(1, telemetry.LevelInfo, "hello"))
 	reported := len(s.alerts)
 	if last := s.alerts[reported-1]; last.Category != alert.Noise || last.Detail != "Hidden from now on: user <*> signed in" || last.Context["proposed"] != 1 {
-		t.Fatalf("%+v", last)
+		t.Fatalf("last alert = %+v, want the announcement of a rule and a proposed one", last)
 	}
 	list := s.fold.NoiseRules("web")
 	if len(list) != 2 || list[0].Pattern != "[vite] cannot load <*> now" || list[0].WouldHideLast10Min != 14 || list[0].WouldHide != 14 || list[0].WouldHoldAlerts != 14 {
-		t.Fatalf("%+v", list)
+		t.Fatalf("rules = %+v, want 2, the first about 14 errors of the tool", list)
 	}
 	id := list[0].ID
 	out := s.at(2*time.Minute, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAdd, RuleID: id}})
 	if out.Noise.Err != nil || out.Noise.Added != id {
-		t.Errorf("%+v", out.Noise)
+		t.Errorf("add: %+v, want rule %s", out.Noise, id)
 	}
 	s.at(170*time.Second, events()) // the spike of the errors ends, 120 s after it calmed
 	reported = len(s.alerts)
 	s.at(3*time.Minute, chatter(7, telemetry.LevelError, line))
 	s.at(3*time.Minute, events(logged(telemetry.LevelError, "[vite] cannot load zoe now")))
 	if len(s.alerts) != reported {
-		t.Errorf("hidden errors were reported:\n%s", s.titles())
+		t.Errorf("%d alerts, want %d without the hidden errors:\n%s", len(s.alerts), reported, s.titles())
 	}
 	if r := s.fold.NoiseRules("web")[0]; r.State != "applied" || r.Hidden != 8 || r.AlertsHeld != 8 || r.HiddenLast10Min != 8 || !r.Since.Equal(start.Add(2*time.Minute)) {
-		t.Errorf("%+v", r)
+		t.Errorf("rule = %+v, want it applied since 2 min, with 8 hidden errors", r)
 	}
 	s.at(4*time.Minute, events(logged(telemetry.LevelError, "user ada signed in")))
 	if reported++; len(s.alerts) != reported || s.alerts[reported-1].Category != alert.Errors {
-		t.Errorf("an error was hidden by a rule about information\n%s", s.titles())
+		t.Errorf("%d alerts, want %d with the error:\n%s", len(s.alerts), reported, s.titles())
 	}
 	for _, action := range []query.NoiseAction{query.NoiseRemove, query.NoiseAutoDetect} {
 		if out = s.at(5*time.Minute, fold.Message{Noise: &query.NoiseRequest{Action: action, RuleID: id}}); out.Noise.Err != nil {
-			t.Error(out.Noise.Err)
+			t.Errorf("%s: %v, want no error", action, out.Noise.Err)
 		}
 	}
 	s.at(40*time.Minute, chatter(14, telemetry.LevelError, line))
 	s.at(41*time.Minute, chatter(30, telemetry.LevelError, line))
 	if len(s.alerts) == reported || len(s.fold.NoiseRules("web")) != 1 {
-		t.Errorf("a rule that was removed is back: %+v", s.fold.NoiseRules("web"))
+		t.Errorf("%d alerts and rules %+v, want more than %d alerts and no rule about the errors", len(s.alerts), s.fold.NoiseRules("web"), reported)
 	}
 	if removed := s.fold.RemovedNoiseRules(""); len(removed) != 1 || removed[0].ID != id || removed[0].App != "web" {
-		t.Errorf("%+v", removed)
+		t.Errorf("removed rules = %+v, want %s of web", removed, id)
 	}
 	if out := s.at(42*time.Minute, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAdd, RuleID: "noise_none"}}); !errors.Is(out.Noise.Err, noise.ErrNoRule) || out.Noise.Added != "" {
-		t.Errorf("%+v", out.Noise)
+		t.Errorf("add an unknown rule: %+v, want %v", out.Noise, noise.ErrNoRule)
 	}
 }
 
-// TestMinedReplay is TestReplayTellsTheSame for what is said over and over by many.
+// TestMinedReplay is TestReplay for logs that repeat.
 func TestMinedReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		one, other := &script{fold: fold.New(mined)}, &script{fold: fold.New(mined)}
@@ -107,15 +107,18 @@ func TestMinedReplay(t *testing.T) {
 			}
 			other.at(now, m)
 		}
-		if !reflect.DeepEqual(one.alerts, other.alerts) || !reflect.DeepEqual(one.fold.NoiseRules(""), other.fold.NoiseRules("")) {
-			t.Fatalf("undisturbed\n%s\nrestarted\n%s", one.titles(), other.titles())
+		if diff := cmp.Diff(one.alerts, other.alerts); diff != "" {
+			t.Fatalf("alerts (-without +with restarts):\n%s", diff)
+		}
+		if diff := cmp.Diff(one.fold.NoiseRules(""), other.fold.NoiseRules("")); diff != "" {
+			t.Fatalf("rules (-without +with restarts):\n%s", diff)
 		}
 		first, err := one.fold.Snapshot()
 		if err != nil {
 			t.Fatal(err)
 		}
 		if second, err := other.fold.Snapshot(); err != nil || !slices.Equal(first, second) {
-			t.Fatalf("the states differ: %v", err)
+			t.Fatalf("the snapshot with restarts differs (error %v), want the same", err)
 		}
 	})
 }

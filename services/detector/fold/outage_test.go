@@ -12,10 +12,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestOutageEndsAfterIt: an outage of requests raises one alert, and the end of that
-// comes within three and a half minutes after the outage ended, never before: by both
-// rules, at every rate, whether the requests that fail come evenly or by chance. What
-// lasts longer than 15 min becomes the new level instead.
+// TestOutageEndsAfterIt checks that an outage of requests raises one alert, which is resolved
+// within three and a half minutes after the outage, and not before: by both rules, at every
+// rate, if requests fail evenly or by chance. A longer outage becomes the new level.
 func TestOutageEndsAfterIt(t *testing.T) {
 	for _, by := range []ruleset.Anomaly{ruleset.Ratio3x, ruleset.RateTail} {
 		for _, usual := range []float64{0, 0.05} {
@@ -54,7 +53,7 @@ func checkOutage(t *testing.T, name string, by ruleset.Anomaly, usual, rate floa
 	s.at(0, events(requested("GET", "/x", 200)))
 	fails(0, begin, usual, false)
 	if n := len(spikes(s.alerts)); n > 0 && by == ruleset.RateTail {
-		t.Fatalf("%s: %d spikes before the outage", name, n)
+		t.Fatalf("%s: %d spikes before the outage, want 0", name, n)
 	}
 	s.alerts = nil
 	fails(begin, begin+length, rate, seed == 0)
@@ -77,7 +76,7 @@ func checkOutage(t *testing.T, name string, by ruleset.Anomaly, usual, rate floa
 		}
 		return
 	}
-	// By the contract's rule chance makes spikes of the new level, too.
+	// By ratio3x there can be further spikes by chance.
 	if during < 2 || by == ruleset.RateTail && during > 2 || all[1].Resolves != all[0].ID || all[1].Context[alert.OutcomeKey] != alert.NewLevel {
 		t.Errorf("%s: got %d alerts in 40 min, want one and its new level\n%s", name, during, anomalies(all))
 		return
@@ -96,8 +95,8 @@ func spikes(alerts []alert.Alert) (some []alert.Alert) {
 	return some
 }
 
-// TestRecurringWhileRequestsFail: a burst of errors that comes by its schedule is an
-// error at once while over 30% of the app's requests fail, and info while 30% do.
+// TestRecurringWhileRequestsFail checks that a recurring burst of errors has severity error
+// while over 30% of the app's requests fail, and info while 30% fail.
 func TestRecurringWhileRequestsFail(t *testing.T) {
 	for _, tt := range []struct {
 		failed int // of ten requests a second

@@ -1,12 +1,12 @@
 package fold_test
 
 import (
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
@@ -16,7 +16,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// confirmed has regressions confirmed, of all apps but shop.
+// confirmed chooses the rule confirmed for all apps except shop.
 var confirmed = fold.Config{Rules: ruleset.Table{
 	Default: ruleset.Set{Regression: ruleset.Confirmed}, Apps: map[string]ruleset.Set{"shop": {}},
 }}
@@ -24,22 +24,22 @@ var confirmed = fold.Config{Rules: ruleset.Table{
 // auto is the default of the settings.
 var auto = fold.Config{Rules: ruleset.Table{Default: ruleset.Default()}}
 
-// visited is a load of /cart.
+// visited returns a load of /cart.
 func visited(app string, lcp float64, device telemetry.Device) telemetry.Event {
 	e := loaded("/cart", lcp)
 	e.App, e.Vitals.Device = app, device
 	return e
 }
 
-// visit loads /cart so many times, a minute apart.
+// visit loads /cart n times, a minute apart.
 func (s *script) visit(app string, n int, lcp float64, device telemetry.Device) {
 	for range n {
 		s.at(time.Duration(s.seq+1)*time.Minute, events(visited(app, lcp, device)))
 	}
 }
 
-// TestRegressionsAreConfirmed: of the apps that want it. For the others one load is
-// a regression as before, whatever device it is of.
+// TestRegressionsAreConfirmed checks the rule confirmed, and that for the app with the rule
+// spec one load is a regression, of any device.
 func TestRegressionsAreConfirmed(t *testing.T) {
 	s := &script{fold: fold.New(confirmed)}
 	for _, app := range []string{"web", "shop"} {
@@ -55,16 +55,17 @@ func TestRegressionsAreConfirmed(t *testing.T) {
 		t.Fatalf("got\n%s\nwant\n%s", got, want)
 	}
 	for i, key := range map[int]string{0: "regression:web:/cart:lcp_ms:mobile", 3: "regression:shop:/cart:lcp_ms"} {
-		if s.alerts[i].DedupKey != key {
-			t.Errorf("%s, want %s", s.alerts[i].DedupKey, key)
+		if got := s.alerts[i].DedupKey; got != key {
+			t.Errorf("dedup key of alert %d = %s, want %s", i, got, key)
 		}
 	}
-	if s.alerts[2].Resolves != s.alerts[1].ID || s.alerts[1].Resolves != "" {
-		t.Errorf("%+v", s.alerts[:3])
+	if got, want := [...]string{s.alerts[1].Resolves, s.alerts[2].Resolves}, [...]string{"", s.alerts[1].ID}; got != want {
+		t.Errorf("the second and third alert resolve %q, want %q", got, want)
 	}
 }
 
-// TestConfirmedCorrelates: as the contract's rule does.
+// TestConfirmedCorrelates checks that a regression found by confirmed is correlated with a
+// spike.
 func TestConfirmedCorrelates(t *testing.T) {
 	s := &script{fold: fold.New(confirmed)}
 	s.visit("web", 25, 1000, "")
@@ -77,12 +78,12 @@ func TestConfirmedCorrelates(t *testing.T) {
 		ids[a.Category] = a.CorrelationID
 	}
 	if ids[alert.Regression] == "" || ids[alert.Regression] != ids[alert.Anomaly] {
-		t.Errorf("%v\n%s", ids, s.titles())
+		t.Errorf("correlation ids = %v, want one id for regression and anomaly\n%s", ids, s.titles())
 	}
 }
 
-// TestPageBaselinesOfDevices: who asks for a vital as before has that of the class
-// with the most loads.
+// TestPageBaselinesOfDevices checks that a vital without a class of devices is that of the
+// class with the most loads.
 func TestPageBaselinesOfDevices(t *testing.T) {
 	s := &script{fold: fold.New(confirmed)}
 	s.visit("web", 3, 3000, telemetry.DeviceMobile)
@@ -91,16 +92,19 @@ func TestPageBaselinesOfDevices(t *testing.T) {
 	want := map[string]query.Baseline{
 		"lcp_ms": {Median: 1000, Loads: 5}, "lcp_ms:mobile": {Median: 3000, Loads: 3}, "lcp_ms:desktop": {Median: 1000, Loads: 5},
 	}
-	if got := s.fold.PageBaselines("web", "/cart"); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v", got)
+	if diff := cmp.Diff(want, s.fold.PageBaselines("web", "/cart")); diff != "" {
+		t.Errorf("PageBaselines (-want +got):\n%s", diff)
 	}
-	if got := s.fold.Pages("web"); !reflect.DeepEqual(got, []string{"/cart"}) || s.fold.Stats().Pages != 3 {
-		t.Errorf("%v, %+v", got, s.fold.Stats())
+	if diff := cmp.Diff([]string{"/cart"}, s.fold.Pages("web")); diff != "" {
+		t.Errorf("Pages (-want +got):\n%s", diff)
+	}
+	if got := s.fold.Stats().Pages; got != 3 {
+		t.Errorf("Stats().Pages = %d, want 3", got)
 	}
 }
 
-// TestRuleChangesWithARestart checks that what was usual before a restart with another
-// rule is so after it, and that the rule that raised an alert ends it.
+// TestRuleChangesWithARestart checks that baselines outlive a restart with another rule, and
+// that the rule that raised an alert ends it.
 func TestRuleChangesWithARestart(t *testing.T) {
 	const slower = "\nwarning regression: LCP regressed 40% on /cart"
 	for _, tt := range []struct {
@@ -119,7 +123,7 @@ func TestRuleChangesWithARestart(t *testing.T) {
 			s.visit("web", 25, 1000, "")
 			s.visit("web", 1, 3000, "")
 			if len(s.alerts) != 1 {
-				t.Fatal(s.titles())
+				t.Fatalf("%d alerts before the restart, want 1\n%s", len(s.alerts), s.titles())
 			}
 			open := s.alerts[0]
 			s.alerts = nil
@@ -127,15 +131,18 @@ func TestRuleChangesWithARestart(t *testing.T) {
 			s.visit("web", 2, 1000, "")
 			s.restart(t, tt.after)
 			s.visit("web", 5, 1400, "")
-			if s.titles() != tt.want || s.alerts[0].Resolves != open.ID {
-				t.Errorf("got\n%s\nwant\n%s\n%+v", s.titles(), tt.want, s.alerts)
+			if got := s.titles(); got != tt.want {
+				t.Fatalf("got\n%s\nwant\n%s", got, tt.want)
+			}
+			if got := s.alerts[0].Resolves; got != open.ID {
+				t.Errorf("the first alert resolves %q, want %q", got, open.ID)
 			}
 		})
 	}
 }
 
-// TestReplayOfConfirmed: whether there was a restart in between or not, the same
-// loads give the same alerts, also when there are so many that some are suppressed.
+// TestReplayOfConfirmed checks that the same loads give the same alerts with and without
+// restarts, also when some are suppressed.
 func TestReplayOfConfirmed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		one, other := &script{fold: fold.New(confirmed)}, &script{fold: fold.New(confirmed)}
@@ -153,23 +160,22 @@ func TestReplayOfConfirmed(t *testing.T) {
 			}
 			other.at(now, events(e))
 		}
-		if !reflect.DeepEqual(one.alerts, other.alerts) {
-			t.Fatalf("undisturbed\n%s\nrestarted\n%s", one.titles(), other.titles())
+		if diff := cmp.Diff(one.alerts, other.alerts); diff != "" {
+			t.Fatalf("alerts (-without +with restarts):\n%s", diff)
 		}
 	})
 }
 
-// TestRegressionsEnd: whatever comes, and whichever rule continues from the other after
-// a restart, nothing is over that was not reported, nothing twice, and once the page is
-// fast on every class of devices nothing is open any more. An alert under the dedup
-// key of one that is open takes its place.
+// TestRegressionsEnd checks that only open regressions are resolved, and that none is open once
+// the page is fast on every class of devices, also when the rule changes with a restart. An
+// alert with the dedup key of an open one replaces it.
 func TestRegressionsEnd(t *testing.T) {
 	devices := []telemetry.Device{"", telemetry.DeviceMobile, telemetry.DeviceDesktop}
 	rapid.Check(t, func(t *rapid.T) {
 		either := rapid.SampledFrom([]fold.Config{confirmed, {}, auto})
 		s := &script{fold: fold.New(either.Draw(t, "rule"))}
 		some := devices
-		if rapid.Bool().Draw(t, "all tell their device") {
+		if rapid.Bool().Draw(t, "all loads have a device") {
 			some = devices[1:]
 		}
 		now, usual := time.Duration(0), 1000.0
@@ -189,7 +195,7 @@ func TestRegressionsEnd(t *testing.T) {
 				s.at(now, events(visited("web", 1, device)))
 			}
 		}
-		open, keys := map[string][]string{}, map[string]string{} // the ids of each dedup key, and the other way round
+		open, keys := map[string][]string{}, map[string]string{} // ids by dedup key, and dedup keys by id
 		for _, a := range s.alerts {
 			if a.Resolves == "" {
 				open[a.DedupKey] = append(open[a.DedupKey], a.ID)
@@ -199,14 +205,14 @@ func TestRegressionsEnd(t *testing.T) {
 			for _, id := range append([]string{a.Resolves}, a.AlsoResolves...) {
 				i := slices.Index(open[keys[id]], id)
 				if i < 0 {
-					t.Fatalf("%s ends %q, which is not open\n%s", a.ID, id, s.titles())
+					t.Fatalf("%s resolves %q, want one of the open alerts %v\n%s", a.ID, id, open, s.titles())
 				}
 				open[keys[id]] = open[keys[id]][i+1:]
 			}
 		}
 		for key, ids := range open {
 			if len(ids) > 0 {
-				t.Fatalf("%s: %v are open\n%s", key, ids, s.titles())
+				t.Fatalf("%s: open alerts = %v, want none\n%s", key, ids, s.titles())
 			}
 		}
 	})

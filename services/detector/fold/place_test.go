@@ -9,15 +9,15 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// TestPlace: an alert says where the event happened that raised it, as far as that
-// was reported; what is found in many events, and an end, says nothing of the kind.
-func TestPlace(t *testing.T) {
+// TestPageAndRelease checks that the context of an alert has the page, endpoint, release and
+// deploy of its event, and that alerts about many events have none.
+func TestPageAndRelease(t *testing.T) {
 	const page = "http://localhost:3000/users/42?tab=1#x"
 	security := telemetry.Event{Kind: telemetry.KindSecurity, App: "web", Security: &telemetry.Security{Type: "csp"}}
 	for _, tt := range []struct {
 		name   string
 		events []telemetry.Event
-		// The last alert and what its context says.
+		// category is that of the last alert, and the others are in its context.
 		category                        alert.Category
 		page, endpoint, release, deploy any
 	}{
@@ -44,14 +44,14 @@ func TestPlace(t *testing.T) {
 				s.at(time.Duration(i)*100*time.Millisecond, events(e))
 			}
 			if len(s.alerts) == 0 || s.alerts[len(s.alerts)-1].Category != tt.category {
-				t.Fatal(s.titles())
+				t.Fatalf("got\n%s\nwant an alert of category %s at the end", s.titles(), tt.category)
 			}
 			context := s.alerts[len(s.alerts)-1].Context
 			for key, want := range map[string]any{
 				alert.PageKey: tt.page, alert.EndpointKey: tt.endpoint, alert.ReleaseKey: tt.release, alert.DeployKey: tt.deploy,
 			} {
 				if got := context[key]; got != want {
-					t.Errorf("%s is %v, want %v", key, got, want)
+					t.Errorf("%s = %v, want %v", key, got, want)
 				}
 			}
 		})
@@ -66,32 +66,35 @@ func repeated(e telemetry.Event, n int) []telemetry.Event {
 	return all
 }
 
-// TestNoDeployForLong: what runs for long is no deploy any more, and the next one is.
-func TestNoDeployForLong(t *testing.T) {
+// TestDeployEnds checks that a release counts as a deploy for 10 minutes after its first event.
+func TestDeployEnds(t *testing.T) {
 	s := newScript()
-	say := func(after time.Duration, release string) map[string]any {
+	for _, tt := range []struct {
+		name                    string
+		after                   time.Duration
+		release                 string
+		restart                 bool
+		wantRelease, wantDeploy any // release and deploy in the context
+	}{
+		{"the first release, which may be old", 0, "0", false, "0", nil},
+		{"the next release", 0, "1", false, "1", "1"},
+		{"10 minutes later", 10 * time.Minute, "1", false, "1", nil},
+		{"after a restart", 11 * time.Minute, "1", true, "1", nil},
+		{"the release after that", 12 * time.Minute, "2", false, "2", "2"},
+		{"no release", 13 * time.Minute, "", false, nil, nil},
+	} {
+		if tt.restart {
+			s.restart(t, fold.Config{})
+		}
 		e := logged(telemetry.LevelError, "boom "+string(rune('a'+len(s.alerts))))
-		e.Release = release
-		s.at(after, events(e))
-		return s.alerts[len(s.alerts)-1].Context
-	}
-	if c := say(0, "0"); c[alert.DeployKey] != nil || c[alert.ReleaseKey] != "0" {
-		t.Errorf("the first release, which may be old: %v", c)
-	}
-	if c := say(0, "1"); c[alert.DeployKey] != "1" {
-		t.Errorf("the next release: %v", c)
-	}
-	if c := say(10*time.Minute, "1"); c[alert.DeployKey] != nil || c[alert.ReleaseKey] != "1" {
-		t.Errorf("10 minutes later: %v", c)
-	}
-	s.restart(t, fold.Config{})
-	if c := say(11*time.Minute, "1"); c[alert.DeployKey] != nil {
-		t.Errorf("after a restart: %v", c)
-	}
-	if c := say(12*time.Minute, "2"); c[alert.DeployKey] != "2" {
-		t.Errorf("the next release: %v", c)
-	}
-	if c := say(13*time.Minute, ""); c[alert.DeployKey] != nil || c[alert.ReleaseKey] != nil {
-		t.Errorf("no release: %v", c)
+		e.Release = tt.release
+		s.at(tt.after, events(e))
+		context := s.alerts[len(s.alerts)-1].Context
+		if got := context[alert.ReleaseKey]; got != tt.wantRelease {
+			t.Errorf("%s: release = %v, want %v", tt.name, got, tt.wantRelease)
+		}
+		if got := context[alert.DeployKey]; got != tt.wantDeploy {
+			t.Errorf("%s: deploy = %v, want %v", tt.name, got, tt.wantDeploy)
+		}
 	}
 }

@@ -129,8 +129,8 @@ func TestRateTail(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 			}
 			checkResolutions(t, s.alerts)
-			if n := s.fold.Stats().Recurring; (n > 0) != strings.Contains(tt.name, "recur") {
-				t.Errorf("%d bursts were suppressed", n)
+			if n, want := s.fold.Stats().Recurring, strings.Contains(tt.name, "recur"); (n > 0) != want {
+				t.Errorf("%d bursts recurred, want some: %v", n, want)
 			}
 		})
 	}
@@ -238,7 +238,7 @@ func TestUpgradeToRateTail(t *testing.T) {
 	}
 }
 
-// TestEachAppByItsRules: of two apps, each is judged by its own.
+// TestEachAppByItsRules checks that each of two apps has its own rules.
 func TestEachAppByItsRules(t *testing.T) {
 	s := &script{fold: fold.New(fold.Config{Rules: ruleset.Table{Apps: map[string]ruleset.Set{"shop": {Anomaly: ruleset.RateTail}}}})}
 	both := errorsLogged(1).Events
@@ -255,7 +255,7 @@ func TestEachAppByItsRules(t *testing.T) {
 		}
 	}
 	if titles["web"] != ratioTitle || titles["shop"] != spikeTitle {
-		t.Errorf("%v", titles)
+		t.Errorf("anomalies = %v, want %q of web and %q of shop", titles, ratioTitle, spikeTitle)
 	}
 }
 

@@ -27,7 +27,7 @@ func built(status, commit string) fold.Message {
 	return fold.Message{CI: &ci.Result{Status: status, Source: ci.SourceCustom, Ref: "main", Commit: commit, Name: "build"}}
 }
 
-// of another app, which is nothing to tell.
+// elsewhere returns an event of another app, which raises no alert.
 func elsewhere() fold.Message {
 	e := logged(telemetry.LevelInfo, "hello")
 	e.App = "shop"
@@ -39,8 +39,7 @@ type step struct {
 	m  fold.Message
 }
 
-// ends lists what was reported as "title", and an end as "title <- title of what it
-// ends", with the titles of all.
+// ends lists the alerts as "title", and resolutions as "title <- titles of the resolved".
 func (s *script) ends() (list []string) {
 	titles := map[string]string{}
 	for _, a := range s.alerts {
@@ -70,10 +69,10 @@ var resolutions = []struct {
 		{4 * time.Second, events(loaded("/cart", 1000))},
 	}, []string{"LCP regressed 100% on /cart", "Resolved: LCP regressed on /cart <- LCP regressed 100% on /cart"}},
 
-	{"a spike, by whatever comes later", []step{
+	{"a spike, ended by a later message", []step{
 		{0, errorsLogged(5)},
 		{10 * time.Second, elsewhere()},
-		// 120 s after the spike calmed: section 11 of the contract.
+		// 120 s after the spike calmed
 		{129_999 * time.Millisecond, elsewhere()},
 		{130 * time.Second, elsewhere()},
 		{131 * time.Second, elsewhere()},
@@ -82,7 +81,7 @@ var resolutions = []struct {
 		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
 	}},
 
-	{"a spike, by a message that can't be read", []step{{0, errorsLogged(5)}, {3 * time.Minute, fold.Message{}}}, []string{
+	{"a spike, ended by a message that cannot be decoded", []step{{0, errorsLogged(5)}, {3 * time.Minute, fold.Message{}}}, []string{
 		"New error: boom", "Error spike in logs: more than 3x the rolling average",
 		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
 	}},
@@ -99,7 +98,7 @@ var resolutions = []struct {
 		"Resolved: Error spike in logs <- Error spike in logs: more than 3x the rolling average",
 	}},
 
-	{"what noise hides now is over", []step{
+	{"a spike of errors that are hidden now", []step{
 		{0, errorsLogged(5)},
 		{time.Second, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseAdd, Pattern: "boom", Kind: telemetry.KindLog}}},
 		{131 * time.Second, errorsLogged(5)},
@@ -127,13 +126,12 @@ var resolutions = []struct {
 		"CI success: build on main <- CI error: build on main + CI failure: build on main",
 	}},
 
-	{"an alert of others", []step{{0, raised("firing", "1")}, {1, raised("resolved", "1")}}, []string{
+	{"an external alert", []step{{0, raised("firing", "1")}, {1, raised("resolved", "1")}}, []string{
 		"Alert firing: Down on shop", "Alert resolved: Down on shop <- Alert firing: Down on shop",
 	}},
 }
 
-// TestResolutions plays each timeline undisturbed, and with the state written
-// down and read back before every message.
+// TestResolutions plays each timeline with and without a restart before every message.
 func TestResolutions(t *testing.T) {
 	for _, tt := range resolutions {
 		for _, restarts := range []bool{false, true} {
@@ -159,41 +157,42 @@ type fataler interface{ Fatalf(string, ...any) }
 func (s *script) restart(t fataler, cfg fold.Config) {
 	state, err := s.fold.Snapshot()
 	if err != nil {
-		t.Fatalf("%v", err)
+		t.Fatalf("snapshot: %v", err)
 	}
 	s.fold = fold.New(cfg)
 	if err := s.fold.Restore(state); err != nil {
-		t.Fatalf("%v", err)
+		t.Fatalf("restore: %v", err)
 	}
 }
 
-// checkResolutions: what is said to be over was reported before and was not over
-// yet; and the end has the key, but for thresholds, and the app of the beginning.
+// checkResolutions checks that only open alerts are resolved, and that a resolution has the
+// app and, except for thresholds, the dedup key of the alert that it resolves.
 func checkResolutions(t fataler, alerts []alert.Alert) {
-	reported, over := map[string]alert.Alert{}, map[string]bool{}
+	published, resolved := map[string]alert.Alert{}, map[string]bool{}
 	for _, a := range alerts {
-		reported[a.ID] = a
+		published[a.ID] = a
 		if a.Resolves == "" {
 			continue
 		}
 		for _, id := range append([]string{a.Resolves}, a.AlsoResolves...) {
-			of, ok := reported[id]
-			if !ok || over[id] && a.Revises == "" || of.App != a.App || of.Category != a.Category || of.IsResolution() {
-				t.Fatalf("%q resolves %q, reported: %v, over already: %v, %+v", a.Title, id, ok, over[id], of)
+			begin, ok := published[id]
+			if !ok || begin.App != a.App || begin.Category != a.Category || begin.IsResolution() {
+				t.Fatalf("%q resolves %q, which is %+v (published: %v), want an earlier alert of its app and category", a.Title, id, begin, ok)
 			}
-			over[id] = true
+			if resolved[id] && a.Revises == "" {
+				t.Fatalf("%q resolves %q, which is resolved already, want an open alert", a.Title, id)
+			}
+			resolved[id] = true
 		}
-		of := reported[a.Resolves]
-		if a.Severity != alert.Info || a.App != of.App || a.Category != of.Category || a.Source != of.Source || a.CorrelationID != a.ID ||
-			a.Category != alert.Threshold && a.DedupKey != of.DedupKey {
-			t.Fatalf("the end %+v\nof %+v", a, of)
+		begin := published[a.Resolves]
+		if a.Severity != alert.Info || a.Source != begin.Source || a.CorrelationID != a.ID || a.Category != alert.Threshold && a.DedupKey != begin.DedupKey {
+			t.Fatalf("resolution %+v, want severity info, an own correlation id, and source and dedup key of %+v", a, begin)
 		}
 	}
 }
 
-// TestResolutionInAStorm: a page that is slow and fast in turn is bounded, in how
-// often it is slow and in how often that is over; what was suppressed of its ends
-// is in no count, and how it is in the end is reported all the same.
+// TestResolutionInAStorm checks a page that is slow and fast in turn: its regressions and
+// their ends are bounded, suppressed ends are not counted, and its last state is reported.
 func TestResolutionInAStorm(t *testing.T) {
 	s := newScript()
 	for i := range 5 {
@@ -203,22 +202,22 @@ func TestResolutionInAStorm(t *testing.T) {
 		s.at(time.Duration(i)*10*time.Millisecond, events(loaded("/cart", []float64{3000, 1000}[min(i%3, 1)])))
 	}
 	if len(s.alerts) != 20 {
-		t.Fatalf("%d alerts\n%s", len(s.alerts), s.titles())
+		t.Fatalf("%d alerts, want 20\n%s", len(s.alerts), s.titles())
 	}
 	for i, a := range s.alerts {
 		if a.Count != 0 || (a.Resolves != "") != (i%2 == 1) {
-			t.Errorf("%d: %+v", i, a)
+			t.Errorf("alert %d: count, resolves = %d, %q, want 0, and every second one a resolution", i, a.Count, a.Resolves)
 		}
 	}
 	s.at(20*time.Second, events(loaded("/cart", 9000)))
 	s.at(21*time.Second, events(loaded("/cart", 1000)))
 	if a := s.alerts; len(a) != 22 || a[20].Count < 2 || a[21].Resolves != a[20].ID || a[21].Count != 0 {
-		t.Errorf("%s", s.titles())
+		t.Errorf("got\n%s\nwant 22, the last two a regression that counts the suppressed ones, and its end without a count", s.titles())
 	}
 	checkResolutions(t, s.alerts)
 }
 
-// TestEndAfterAStorm: what is reported over and over doesn't suppress that it is over.
+// TestEndAfterAStorm checks that repetitions of an alert do not suppress its resolution.
 func TestEndAfterAStorm(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -227,7 +226,7 @@ func TestEndAfterAStorm(t *testing.T) {
 	}{
 		{"CI", built("failure", "a"), built("success", "b")},
 		{"a regression", events(loaded("/cart", 9000)), events(loaded("/cart", 1000))},
-		{"an alert of others", raised("firing", "1"), raised("resolved", "1")},
+		{"an external alert", raised("firing", "1"), raised("resolved", "1")},
 	} {
 		s := newScript()
 		for i := range 10 {
@@ -237,13 +236,13 @@ func TestEndAfterAStorm(t *testing.T) {
 			s.at(time.Second+time.Duration(i)*time.Millisecond, tt.again)
 		}
 		if s.at(2*time.Second, tt.end); len(s.alerts) != 11 || s.alerts[10].Resolves == "" {
-			t.Errorf("%s: %s", tt.name, s.titles())
+			t.Errorf("%s: got\n%s\nwant 11 alerts, the last a resolution", tt.name, s.titles())
 		}
 		checkResolutions(t, s.alerts)
 	}
 }
 
-// TestEndsAreBounded: revisions of an end are bounded like every alert.
+// TestEndsAreBounded checks that revisions of a resolution are bounded.
 func TestEndsAreBounded(t *testing.T) {
 	s := newScript()
 	s.at(0, built("failure", "a"))
@@ -251,13 +250,12 @@ func TestEndsAreBounded(t *testing.T) {
 		s.at(time.Duration(i)*time.Millisecond, built("success", "b"))
 	}
 	if len(s.alerts) != 11 || s.fold.Stats().Suppressed != 5 {
-		t.Errorf("%d alerts, %d suppressed", len(s.alerts), s.fold.Stats().Suppressed)
+		t.Errorf("%d alerts, %d suppressed, want 11, 5", len(s.alerts), s.fold.Stats().Suppressed)
 	}
 }
 
-// TestBackToNormalAfterAStorm: of what goes up and down so often that its end is
-// suppressed, the end is reported with the next reading that finds room, once, and
-// counts what was suppressed.
+// TestBackToNormalAfterAStorm checks that a suppressed return to normal is published once, with
+// the next reading for which there is room, and counts what was suppressed.
 func TestBackToNormalAfterAStorm(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
@@ -274,7 +272,7 @@ func TestBackToNormalAfterAStorm(t *testing.T) {
 					s.restart(t, fold.Config{})
 				}
 				if published := s.at(at, m).Alerts; len(published) != allowed {
-					t.Errorf("%s, restarts %v, at %v: %d alerts left, want %d", tt.name, restarts, at, len(published), allowed)
+					t.Errorf("%s, restarts %v, at %v: %d alerts, want %d", tt.name, restarts, at, len(published), allowed)
 				}
 			}
 			const ms = time.Millisecond
@@ -294,16 +292,19 @@ func TestBackToNormalAfterAStorm(t *testing.T) {
 			play(11_100*ms, tt.ok, 0)
 			n := len(s.alerts)
 			worse, bad, end := s.alerts[n-3], s.alerts[n-2], s.alerts[n-1]
-			if end.Resolves != worse.ID || !slices.Equal(end.AlsoResolves, []string{bad.ID}) || end.Count != 2 || s.fold.Stats().Suppressed != 2 && !restarts {
-				t.Errorf("%s: %+v, %+v", tt.name, end, s.fold.Stats())
+			if end.Resolves != worse.ID || !slices.Equal(end.AlsoResolves, []string{bad.ID}) || end.Count != 2 {
+				t.Errorf("%s: resolves, also resolves, count = %q, %q, %d, want %q, [%q], 2", tt.name, end.Resolves, end.AlsoResolves, end.Count, worse.ID, bad.ID)
+			}
+			if got := s.fold.Stats().Suppressed; got != 2 && !restarts {
+				t.Errorf("%s: %d alerts suppressed, want 2", tt.name, got)
 			}
 			checkResolutions(t, s.alerts)
 		}
 	}
 }
 
-// TestResolutionIsNotCorrelated: neither the end of a regression nor that of a
-// spike belongs to what begins beside it.
+// TestResolutionIsNotCorrelated checks that the end of a regression is not correlated with a
+// spike that begins just after it.
 func TestResolutionIsNotCorrelated(t *testing.T) {
 	s := newScript()
 	s.at(0, events(loaded("/cart", 1000)))
@@ -312,16 +313,16 @@ func TestResolutionIsNotCorrelated(t *testing.T) {
 	s.at(31*time.Second, errorsLogged(5))
 	for _, a := range s.alerts {
 		if a.CorrelationID != a.ID {
-			t.Errorf("%s is correlated", a.Title)
+			t.Errorf("%s: correlation id = %q, want its own id, %q", a.Title, a.CorrelationID, a.ID)
 		}
 	}
 	if len(s.alerts) != 4 || len(alert.Digest(s.alerts)) != 4 {
-		t.Errorf("%s", s.titles())
+		t.Errorf("%d alerts, %d in the digest, want 4, 4\n%s", len(s.alerts), len(alert.Digest(s.alerts)), s.titles())
 	}
 }
 
-// TestSpikesAreBounded: past the bound the oldest spike is watched no more, and
-// one whose app is forgotten or not tracked neither.
+// TestSpikesAreBounded checks that past the bound the oldest spike never ends, and neither does
+// one of an app that is forgotten or not tracked.
 func TestSpikesAreBounded(t *testing.T) {
 	spike := func(s *script, app string) {
 		m := errorsLogged(5)
@@ -344,7 +345,7 @@ func TestSpikesAreBounded(t *testing.T) {
 	}
 	s.restart(t, fold.Config{})
 	if apps := ended(s); len(apps) != 100 || apps[0] != "app1" || apps[99] != "app100" {
-		t.Errorf("%d ended: %v", len(apps), apps)
+		t.Errorf("the spikes of %d apps ended, %v, want those of app1 to app100", len(apps), apps)
 	}
 	small := &script{fold: fold.New(fold.Config{MaxApps: 2})}
 	for i := range 3 {
@@ -352,7 +353,7 @@ func TestSpikesAreBounded(t *testing.T) {
 	}
 	small.at(0, elsewhere())
 	if apps := ended(small); !slices.Equal(apps, []string{"app0", "app1"}) {
-		t.Errorf("ended: %v", apps)
+		t.Errorf("the spikes of %v ended, want those of app0 and app1", apps)
 	}
 	for i := range 3 {
 		spike(s, fmt.Sprint("app", i))
@@ -363,12 +364,11 @@ func TestSpikesAreBounded(t *testing.T) {
 	}
 	s.fold = fold.New(fold.Config{MaxApps: 2})
 	if err := s.fold.Restore(state); err != nil {
-		t.Errorf("with room for fewer apps: %v", err)
+		t.Errorf("Restore with room for fewer apps: %v, want no error", err)
 	}
 }
 
-// BenchmarkApplyInSpikes is BenchmarkApply while all spikes that are watched go
-// on.
+// BenchmarkApplyInSpikes is BenchmarkApply with as many open spikes as possible.
 func BenchmarkApplyInSpikes(b *testing.B) {
 	f := fold.New(fold.Config{})
 	seq := uint64(0)

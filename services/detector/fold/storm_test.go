@@ -2,11 +2,12 @@ package fold_test
 
 import (
 	"fmt"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tocsin-bus/tocsin/services/detector/fold"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -14,7 +15,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// failing is n requests of an app that fail, each under a key of its own.
+// failing returns n failed requests of an app with different keys.
 func failing(app string, from, n int) []telemetry.Event {
 	all := make([]telemetry.Event, n)
 	for i := range all {
@@ -24,12 +25,13 @@ func failing(app string, from, n int) []telemetry.Event {
 	return all
 }
 
-// words is a number in letters, which no template takes out.
+// words writes a number in letters, which a template keeps.
 func words(n int) string {
 	return strings.Map(func(r rune) rune { return r - '0' + 'a' }, strconv.Itoa(n))
 }
 
-// summed is the alerts of a category of an app that left, and the sum of their counts.
+// summed returns the numbers of alerts and summaries of an app and category, and the sum of
+// their counts.
 func (s *script) summed(app string, c alert.Category) (published, summaries, total int) {
 	for _, a := range s.alerts {
 		switch {
@@ -51,13 +53,13 @@ func TestStormOfDifferentAlerts(t *testing.T) {
 		play func(s *script)
 		want string
 	}{
-		{"50 leave", func(s *script) { s.at(0, events(failing("web", 0, 50)...)) }, "50 left, 0 summaries, 50 in all"},
-		{"the rest is suppressed", func(s *script) { s.at(0, events(failing("web", 0, 60)...)) }, "50 left, 0 summaries, 50 in all"},
-		{"and leaves with the next that leaves", func(s *script) {
+		{"50 are published", func(s *script) { s.at(0, events(failing("web", 0, 50)...)) }, "50 published, 0 summaries, 50 in all"},
+		{"the others are suppressed", func(s *script) { s.at(0, events(failing("web", 0, 60)...)) }, "50 published, 0 summaries, 50 in all"},
+		{"the next alert brings the summary", func(s *script) {
 			s.at(0, events(failing("web", 0, 60)...))
 			s.at(200*time.Millisecond, events(failing("web", 60, 1)...))
-		}, "51 left, 1 summaries, 61 in all"},
-		{"or after 10 s, by the time that any message brings", func(s *script) {
+		}, "51 published, 1 summaries, 61 in all"},
+		{"any message brings the summary after 10 s", func(s *script) {
 			refused := failing("web", 0, 60) // no spike, whose end would take the summary along
 			for i := range refused {
 				refused[i].Network.Status = 401
@@ -69,51 +71,51 @@ func TestStormOfDifferentAlerts(t *testing.T) {
 			}
 			s.at(10*time.Second, fold.Message{})
 			s.at(30*time.Second, fold.Message{})
-		}, "50 left, 1 summaries, 60 in all"},
-		{"each counts what came since the last", func(s *script) {
+		}, "50 published, 1 summaries, 60 in all"},
+		{"each summary counts the alerts since the last", func(s *script) {
 			s.at(0, events(failing("web", 0, 60)...))
 			s.at(10*time.Second, fold.Message{})
 			s.at(11*time.Second, events(failing("web", 100, 80)...))
 			s.at(21*time.Second, fold.Message{})
-		}, "100 left, 2 summaries, 140 in all"},
-		{"repetitions are for the storm limiter of their key", func(s *script) {
+		}, "100 published, 2 summaries, 140 in all"},
+		{"repetitions are left to the storm limiter", func(s *script) {
 			var all []telemetry.Event
 			for range 60 {
 				all = append(all, failing("web", 0, 1)...)
 			}
 			s.at(0, events(all...))
 			s.at(10*time.Second, events(failing("web", 0, 1)...))
-		}, "11 left, 0 summaries, 61 in all"},
-		{"also while nothing else leaves", func(s *script) {
+		}, "11 published, 0 summaries, 61 in all"},
+		{"repetitions among different alerts", func(s *script) {
 			var all []telemetry.Event
 			for range 10 {
 				all = append(all, failing("web", 0, 1)...)
 			}
 			s.at(0, events(append(append(all, failing("web", 100, 60)...), failing("web", 0, 3)...)...))
 			s.at(10*time.Second, events(failing("web", 0, 1)...))
-		}, "51 left, 1 summaries, 74 in all"},
-		{"summaries have a key too: at most 10 of an app in 10 s", func(s *script) {
+		}, "51 published, 1 summaries, 74 in all"},
+		{"at most 10 summaries of an app in 10 s", func(s *script) {
 			for i := range 100 {
 				s.at(time.Duration(i)*90*time.Millisecond, events(failing("web", 100*i, 100)...))
 			}
 			s.at(30*time.Second, fold.Message{})
-		}, "94 left, 11 summaries, 10000 in all"},
+		}, "94 published, 11 summaries, 10000 in all"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScript()
 			tt.play(s)
 			published, summaries, total := s.summed("web", alert.NetworkErrors)
-			if got := fmt.Sprintf("%d left, %d summaries, %d in all", published, summaries, total); got != tt.want {
+			if got := fmt.Sprintf("%d published, %d summaries, %d in all", published, summaries, total); got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
 			if s.fold.HasSuppressed() && strings.Contains(tt.name, "10 s") {
-				t.Error("something is still suppressed")
+				t.Error("HasSuppressed() = true, want false")
 			}
 		})
 	}
 }
 
-// TestStormSummary: the summary says what it stands for.
+// TestStormSummary checks the text and context of a summary.
 func TestStormSummary(t *testing.T) {
 	s := newScript()
 	s.at(0, events(failing("web", 0, 50)...))
@@ -130,7 +132,7 @@ func TestStormSummary(t *testing.T) {
 		titles = append(titles, title.(string))
 	}
 	if len(titles) != 4 || titles[1] != "New error: boom" || titles[3] != "Server error: GET /a → 500" {
-		t.Errorf("examples: %q", titles)
+		t.Errorf("examples = %q, want the 4 titles in order", titles)
 	}
 	want := alert.Alert{
 		ID: got.ID, CorrelationID: got.ID, Timestamp: start.Add(10 * time.Second), App: "web", Count: 4,
@@ -142,16 +144,16 @@ func TestStormSummary(t *testing.T) {
 			"examples":   got.Context["examples"],
 		},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("summary (-want +got):\n%s", diff)
 	}
 	if data, err := got.MarshalJSON(); err != nil || len(data) > 1500 {
-		t.Errorf("%d bytes on the wire: %v", len(data), err)
+		t.Errorf("%d bytes on the wire (error %v), want at most 1500", len(data), err)
 	}
 }
 
-// TestStormLeavesOthersAlone: what is not one of many different alerts leaves always,
-// and other apps' alerts leave at once.
+// TestStormLeavesOthersAlone checks that a storm suppresses neither other categories nor the
+// alerts of other apps.
 func TestStormLeavesOthersAlone(t *testing.T) {
 	s := newScript()
 	s.at(0, events(memory(95).Events[0], circuit("db", "open").Events[0]))
@@ -159,7 +161,7 @@ func TestStormLeavesOthersAlone(t *testing.T) {
 	s.alerts = nil
 	s.at(0, events(failing("web", 0, 500)...))
 	if found := s.titles(); !strings.Contains(found, "error anomaly: ") {
-		t.Errorf("the spike is suppressed: %s", found)
+		t.Errorf("got\n%s\nwant an anomaly", found)
 	}
 	s.alerts = nil
 	s.at(10*time.Millisecond, events(memory(10).Events[0], circuit("db", "closed").Events[0]))
@@ -171,13 +173,13 @@ func TestStormLeavesOthersAlone(t *testing.T) {
 		"Alert resolved: Down on shop", "Server error: GET /ea → 500",
 	} {
 		if !strings.Contains(s.titles(), want) {
-			t.Errorf("%s is suppressed; got\n%s", want, s.titles())
+			t.Errorf("got\n%s\nwant %q", s.titles(), want)
 		}
 	}
 }
 
-// TestStormOfManyApps: all apps share 500 alerts and 100 more each second, evenly, and
-// no alert is without a count.
+// TestStormOfManyApps checks that all apps share 500 alerts and 100 more each second evenly,
+// and that every alert is counted.
 func TestStormOfManyApps(t *testing.T) {
 	const apps, each = 300, 50
 	s := newScript()
@@ -191,16 +193,16 @@ func TestStormOfManyApps(t *testing.T) {
 	for i := range apps {
 		published, _, total := s.summed(fmt.Sprint("app", i), alert.NetworkErrors)
 		if all += published; published < 1 || published > 6 || total != each {
-			t.Errorf("app %d: %d alerts left, which count %d; want 1 to 6, and %d", i, published, total, each)
+			t.Errorf("app %d: %d alerts published, which count %d; want 1 to 6, and %d", i, published, total, each)
 		}
 	}
 	if all > 500+100*5 {
-		t.Errorf("%d alerts left in 5 s, want at most 1000", all)
+		t.Errorf("%d alerts published in 5 s, want at most 1000", all)
 	}
 }
 
-// TestStormReplay: the same messages give the same alerts, also across restarts within
-// the storm.
+// TestStormReplay checks that the same messages give the same alerts with restarts within the
+// storm.
 func TestStormReplay(t *testing.T) {
 	one, other := newScript(), newScript()
 	for i := range 60 {
@@ -212,13 +214,13 @@ func TestStormReplay(t *testing.T) {
 			other.restart(t, fold.Config{})
 		}
 	}
-	if !reflect.DeepEqual(one.alerts, other.alerts) {
-		t.Errorf("%d alerts, and %d after restarts, which differ", len(one.alerts), len(other.alerts))
+	if diff := cmp.Diff(one.alerts, other.alerts); diff != "" {
+		t.Errorf("alerts (-without +with restarts):\n%s", diff)
 	}
 	ids := map[string]bool{}
 	for _, a := range one.alerts {
 		if ids[a.ID] {
-			t.Errorf("id %s twice", a.ID)
+			t.Errorf("%q has the id %s of another alert, want its own", a.Title, a.ID)
 		}
 		ids[a.ID] = true
 	}

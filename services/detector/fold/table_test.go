@@ -15,7 +15,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("rule %d has number %d, want 16 or more", i, e.number)
 		}
 		if seen[e.number] {
-			t.Errorf("number %d is used twice", e.number)
+			t.Errorf("rule %d has number %d of another rule, want its own", i, e.number)
 		}
 		if seen[e.number] = true; indexOf(e.number) != i {
 			t.Errorf("indexOf(%d) = %d, want %d", e.number, indexOf(e.number), i)

@@ -18,22 +18,25 @@ func circuit(name, state string) fold.Message {
 	return events(telemetry.Event{Kind: telemetry.KindCircuit, App: "web", Circuit: &telemetry.Circuit{Name: name, State: state}})
 }
 
-// thrown is an error in a function.
+// thrown returns an error in a function.
 func thrown(message, function string) telemetry.Event {
 	e := logged(telemetry.LevelError, message)
 	e.Log.Stack = "Error: " + message + "\n    at " + function + " (http://localhost:3000/src/cart.js:10:5)"
 	return e
 }
 
-// upgraded is a fold that continues from a snapshot of version 4. That one was taken
-// 133 s after the start, when the 55th message had come. Of the app web it knew:
-// a noise rule for /legacy requests by hand, and one that it had found, for "tick"
-// with a number; the errors boom and burst; 5 loads of /cart with an LCP of 1000 ms
-// and one of 2000, which regressed; memory at 95%; the circuits db, open, and mail,
-// half open; spikes in logs and requests that continued; 12 requests of GET /down
-// with 503 within 12 ms, two of them suppressed; two clicks on #pay. Beside that
-// that the job build had failed on main, commit a, and lint succeeded; and that an
-// alert of others fired.
+// upgraded returns a script that continues from a snapshot of version 4, which was written
+// 133 s after the start, after the 55th message. It has the app web with:
+//   - a noise rule for /legacy requests, added by hand, and one for "tick" with a number,
+//     found by auto-detection
+//   - the errors boom and burst, and open spikes in logs and requests
+//   - 5 loads of /cart with an LCP of 1000 ms, and one of 2000 ms, which regressed
+//   - memory at 95%, the circuit db open, and the circuit mail half open
+//   - 12 requests of GET /down with 503 within 12 ms, two of them suppressed
+//   - two clicks on #pay
+//
+// It also has a failed job build on main, commit a, a successful job lint, and an external
+// alert that fires.
 func upgraded(t *testing.T) *script {
 	t.Helper()
 	state, err := os.ReadFile("testdata/version4.snapshot")
@@ -48,8 +51,8 @@ func upgraded(t *testing.T) *script {
 	return s
 }
 
-// TestUpgrade: what was learned and set under version 4 is there, and nothing is
-// said to be over that no reader knows the alert of.
+// TestUpgrade checks that the state of version 4 is used, and that only alerts that readers
+// have are resolved.
 func TestUpgrade(t *testing.T) {
 	const begin = 134 * time.Second
 	failed, fired := "4oh5cwnwewsdvwgomqzpqzgbkn", "g4lmvk5wp3gouol6emkxm26vb4"
@@ -58,7 +61,7 @@ func TestUpgrade(t *testing.T) {
 		messages []fold.Message // a second apart
 		want     []string
 	}{
-		{"what noise hides", []fold.Message{events(requested("GET", "/legacy/x", 500)), events(logged(telemetry.LevelInfo, "tick 7"))}, nil},
+		{"hidden events", []fold.Message{events(requested("GET", "/legacy/x", 500)), events(logged(telemetry.LevelInfo, "tick 7"))}, nil},
 		{"a known error", []fold.Message{events(logged(telemetry.LevelError, "boom"), logged(telemetry.LevelError, "burst"))}, nil},
 		{"a known error, distinguished by its stack now", []fold.Message{events(thrown("boom", "pay")), events(thrown("boom", "pay")), events(thrown("other", "pay"))}, []string{"New error: other"}},
 		{"a baseline", []fold.Message{events(loaded("/cart", 1000)), events(loaded("/cart", 2000)), events(loaded("/cart", 1000))}, []string{
@@ -70,8 +73,8 @@ func TestUpgrade(t *testing.T) {
 		}},
 		{"CI, reported again", []fold.Message{built("failure", "a")}, []string{"CI failure: build on main -> " + failed}},
 		{"CI, fixed", []fold.Message{built("success", "a")}, []string{"CI success: build on main"}},
-		{"an alert of others, reported again", []fold.Message{raised("firing", "1")}, []string{"Alert firing: Down on shop -> " + fired}},
-		{"what was suppressed", []fold.Message{{}, {}, {}, {}, {}, {}, {}, {}, {}, events(requested("GET", "/down", 503))}, []string{"Server error: GET /down → 503 *3"}},
+		{"an external alert, reported again", []fold.Message{raised("firing", "1")}, []string{"Alert firing: Down on shop -> " + fired}},
+		{"suppressed alerts", []fold.Message{{}, {}, {}, {}, {}, {}, {}, {}, {}, events(requested("GET", "/down", 503))}, []string{"Server error: GET /down → 503 *3"}},
 		{"the spikes", []fold.Message{errorsLogged(5), {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}}, nil},
 	} {
 		for _, restarts := range []bool{false, true} {
@@ -98,20 +101,20 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-func TestUpgradeKeepsWhatCanBeSeen(t *testing.T) {
+func TestUpgradeKeepsRulesAndBaselines(t *testing.T) {
 	s := upgraded(t)
 	rules := s.fold.NoiseRules("web")
 	if len(rules) != 2 || rules[0].Pattern != "/legacy" || rules[1].Pattern != "tick <n>" {
-		t.Errorf("noise rules %+v", rules)
+		t.Errorf("noise rules = %+v, want /legacy and tick <n>", rules)
 	}
 	if b := s.fold.Baselines("web"); len(b) != 1 || b[0].Page != "/cart" || b[0].Median != 1000 || b[0].Loads != 6 {
-		t.Errorf("baselines %+v", b)
+		t.Errorf("baselines = %+v, want 1000 ms for /cart after 6 loads", b)
 	}
 	if out := s.at(200*time.Second, fold.Message{Noise: &query.NoiseRequest{Action: query.NoiseRemove, RuleID: rules[1].ID}}); out.Noise.Err != nil {
-		t.Error(out.Noise.Err)
+		t.Errorf("remove: %v, want no error", out.Noise.Err)
 	}
 	if a := s.at(201*time.Second, raised("resolved", "1")).Alerts; len(a) != 1 || a[0].Resolves == "" || a[0].Severity != alert.Info {
-		t.Errorf("of alerts of others, version 4 knew the first: %+v", a)
+		t.Errorf("the end of the external alert: %+v, want one that resolves the first alert", a)
 	}
 }
 
