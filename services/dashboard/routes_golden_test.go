@@ -71,9 +71,9 @@ func TestEveryRoute(t *testing.T) {
 // built, and the contents of /metrics.
 func renderRoute(_, path string, w *http.Response) string {
 	switch {
-	case path == "/" && w.StatusCode == 200:
+	case path == "/" && w.StatusCode == http.StatusOK:
 		return ""
-	case path == pathMetrics && w.StatusCode == 200:
+	case path == pathMetrics && w.StatusCode == http.StatusOK:
 		return httpservetest.RenderHead(w, "Etag", "Content-Length")
 	default:
 		return httpservetest.Render(w)

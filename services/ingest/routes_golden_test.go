@@ -53,9 +53,9 @@ func TestEveryRoute(t *testing.T) {
 // whether the script was built, and the contents of /metrics.
 func renderRoute(method, path string, w *http.Response) string {
 	switch {
-	case path == pathScript && (method == "GET" || method == "HEAD") && w.StatusCode != 403:
+	case path == pathScript && (method == "GET" || method == "HEAD") && w.StatusCode != http.StatusForbidden:
 		return ""
-	case path == pathMetrics && w.StatusCode == 200:
+	case path == pathMetrics && w.StatusCode == http.StatusOK:
 		w.Body = http.NoBody
 	}
 	return httpservetest.Render(w)

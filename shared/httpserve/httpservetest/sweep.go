@@ -3,6 +3,7 @@
 package httpservetest
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,7 +20,7 @@ func Request(method, base, path string, body io.Reader, header ...string) *http.
 	if path == "*" {
 		target = "/"
 	}
-	r := httptest.NewRequest(method, base+target, body)
+	r := httptest.NewRequestWithContext(context.Background(), method, base+target, body)
 	if path == "*" {
 		r.RequestURI, r.URL.Path = "*", "*"
 	}
