@@ -54,7 +54,7 @@ func run() int {
 	bin := flag.String("tocsin", "bin/tocsin", "Binary to measure.")
 	only := flag.String("parts", "", "Parts to measure, separated by commas: events, backlog, faults, memory. Default: all.")
 	flag.IntVar(&s.events, "events", 10_000, "Events of a round.")
-	flag.IntVar(&s.rounds, "rounds", 3, "Rounds, of which the median is printed.")
+	flag.IntVar(&s.rounds, "rounds", 3, "Rounds; their median is printed.")
 	flag.IntVar(&s.writers, "writers", 16, "Concurrent writers to the API server.")
 	flag.IntVar(&s.rate, "rate", 100, "Events a second while delays are measured.")
 	flag.DurationVar(&s.steady, "steady", 20*time.Second, "Duration of that.")

@@ -13,21 +13,22 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// lived is how long a container ran before it ended.
-const lived = 2 * time.Second
+// runTime is how long a container ran before it ended.
+const runTime = 2 * time.Second
 
 // Crash ends a container with an exit code, and does not start it again yet: the status
 // that a kubelet writes first, during its back-off.
 func (s *Server) Crash(ctx context.Context, pod *corev1.Pod, container string, exitCode int32) (*corev1.Pod, error) {
-	return s.ends(ctx, pod, container, "Error", exitCode)
+	return s.endContainer(ctx, pod, container, "Error", exitCode)
 }
 
 // OOMKilled ends a container as the kernel does when memory is short.
 func (s *Server) OOMKilled(ctx context.Context, pod *corev1.Pod, container string) (*corev1.Pod, error) {
-	return s.ends(ctx, pod, container, "OOMKilled", 137)
+	return s.endContainer(ctx, pod, container, "OOMKilled", 137)
 }
 
-func (s *Server) ends(ctx context.Context, pod *corev1.Pod, container, reason string, exitCode int32) (*corev1.Pod, error) {
+// endContainer ends a container with a reason and an exit code.
+func (s *Server) endContainer(ctx context.Context, pod *corev1.Pod, container, reason string, exitCode int32) (*corev1.Pod, error) {
 	return s.containerStatus(ctx, pod, container, func(p *corev1.Pod, st *corev1.ContainerStatus) {
 		st.LastTerminationState = corev1.ContainerState{Terminated: st.State.Terminated}
 		st.State = corev1.ContainerState{Terminated: terminated(p, container, reason, exitCode, st.RestartCount)}
@@ -73,10 +74,10 @@ func (s *Server) ImagePull(ctx context.Context, pod *corev1.Pod, container, reas
 	})
 }
 
-func terminated(p *corev1.Pod, container, reason string, exitCode, life int32) *corev1.ContainerStateTerminated {
+func terminated(p *corev1.Pod, container, reason string, exitCode, restarts int32) *corev1.ContainerStateTerminated {
 	return &corev1.ContainerStateTerminated{
-		Reason: reason, ExitCode: exitCode, StartedAt: ago(lived), FinishedAt: metav1.Now(),
-		ContainerID: containerID(p, container, life),
+		Reason: reason, ExitCode: exitCode, StartedAt: ago(runTime), FinishedAt: metav1.Now(),
+		ContainerID: containerID(p, container, restarts),
 	}
 }
 
