@@ -60,9 +60,8 @@ const (
 	keptAfterConfirmed = 12
 	// maxSince bounds the count of values since a confidence was reached.
 	maxSince = 20
-	// peakLifetime is for how many values a withdrawn Single is remembered. Meanwhile only a
-	// value half as large again is another Single, because now and then one such value is
-	// usual.
+	// peakLifetime is the number of values after a withdrawn Single during which only a value
+	// half as large again is another Single: such values may be usual now and then.
 	peakLifetime = 500
 )
 
@@ -132,8 +131,9 @@ type Series struct {
 	older     [maxOlder]float32   // the oldest first, all older than the reference
 	// nref, nnew and nold are the numbers of each.
 	nref, nnew, nold uint8
-	// correlation, in percent, and noise are those of the past that was last forgotten (see
-	// past). They are used while there are few values since; noise is 0 if there are none.
+	// correlation, in percent, and noise are those of the past (see past) before the last
+	// resetReference. They are used while there are few values since; noise is 0 if there
+	// was no reset.
 	correlation uint8
 	noise       float32
 
@@ -141,15 +141,15 @@ type Series struct {
 	// suspects is the number of newest values that belong to the finding, since the number of
 	// values after its confidence was reached, bounded by maxSince.
 	suspects, since uint8
-	// pending reports whether the median of the five newest exceeds the usual one by half of
-	// what is worse, though nothing is found. Then none of them goes into the reference yet.
+	// pending reports whether nothing is found, but the median of the five newest exceeds the
+	// usual one by half of a rise. Then none of them goes into the reference yet.
 	pending bool
 	// level is the doubled median of the finding, u that of a Confirmed.
 	level int64
 	u     uint8
 
 	// peak is the largest Single that was withdrawn, and peakLeft the number of values for
-	// which it is still remembered.
+	// which it still counts.
 	peak     int64
 	peakLeft uint16
 }
@@ -318,7 +318,7 @@ func (s *Series) loadBase(b *base, k int) {
 	}
 }
 
-// comparison is a risen level: its median, doubled, and what it is compared with.
+// comparison is a risen level: its doubled median, and the values that it is compared with.
 type comparison struct {
 	level int64
 	base
@@ -413,7 +413,7 @@ func (s *Series) endFinding(transition Transition, values []int64, b *base) Verd
 	return v
 }
 
-// resetReference makes values the reference and forgets all others.
+// resetReference makes values the reference and drops all others.
 func (s *Series) resetReference(sc *Scale, values []int64) {
 	var p past
 	if s.loadPast(sc, &p, MaxSample); p.n >= reliablePast*3/4 {

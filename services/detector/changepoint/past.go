@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// The reference is too short to show what else is usual: two alternating levels, values far
-// out now and then, or values that are like the one before them. So a series remembers
-// older values as well, and a rise has to stand out from all of them.
+// The reference is too short to show some usual patterns: two alternating levels, values far
+// out now and then, or values that are like the one before them. So a series keeps older
+// values as well, and a rise has to stand out from all of them.
 const (
-	// maxOlder is how many values older than the reference are remembered.
+	// maxOlder is how many values older than the reference are kept.
 	maxOlder = 44
 	maxPast  = maxOlder + MaxReference + maxNewest
 	// minPast is the least number of values that can show several levels, and reliablePast

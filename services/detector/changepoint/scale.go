@@ -25,7 +25,8 @@ func (sc *Scale) isWorse(value, median int64) bool {
 	return value-median >= sc.Least && 100*(value-median) > sc.Percent*median
 }
 
-// isHalfWorse reports whether a doubled value exceeds the median by half of what is worse.
+// isHalfWorse reports whether a doubled value exceeds the doubled median by half as much as
+// a worse one.
 func (sc *Scale) isHalfWorse(value, median int64) bool {
 	return 2*(value-median) >= sc.Least && 200*(value-median) > sc.Percent*median
 }

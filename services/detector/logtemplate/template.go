@@ -152,8 +152,8 @@ func (t *Template) around() (before, behind int) {
 	return t.list, len(t.tokens) - 1 - t.list
 }
 
-// agrees reports whether both templates can match the same words: the first ones, as many as
-// before says, and the last ones, as many as behind says. ok must accept each pair.
+// agrees reports whether both templates can match the same words at the beginning and at the
+// end. before and behind are the numbers of words to compare; ok must accept each pair.
 func (t *Template) agrees(o *Template, before, behind int, ok func(own, other *token) bool) bool {
 	agree := func(i, j int) bool {
 		own, other := &t.tokens[i], &o.tokens[j]

@@ -8,7 +8,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 )
 
-// Bounds on what a snapshot holds: seconds in either direction from 1970, counts, and
+// Bounds on the values in a snapshot: seconds in either direction from 1970, counts, and
 // logarithms of likelihoods.
 const (
 	maxSeconds = 1 << 44

@@ -108,7 +108,7 @@ const (
 	settles
 )
 
-// take adds a load to the window, and notes in the load what it was compared with.
+// take adds a load to the window, and sets the baseline that the load was compared with.
 func (w *window) take(l *load, now time.Time) outcome {
 	b := w.baseline()
 	over := l.metric.overWindow(l.units, &b)
@@ -155,7 +155,7 @@ func (p *Pages) page() *page {
 	return p.add(string(p.scratch), &page{})
 }
 
-// About what a window and a page take, in bytes.
+// About how many bytes a window and a page take.
 const (
 	windowSize = 8*Loads + 24 + incidentSize + rule.OpenSize
 	pageSize   = 8*len(metrics) + 128
