@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,7 +21,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain runs up to 4 tests in parallel on any machine: these mostly wait for elections.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func quiet() *slog.Logger { return bustest.Quiet() }
 

@@ -54,7 +54,7 @@ func (w *Wire) Refused(what string, request func(context.Context) error) {
 			w.t.Errorf("%s: the server's error = %v, want a permissions violation", what, err)
 		}
 		cancel()
-		<-done
+		_ = <-done // ended by cancel
 	case <-ctx.Done():
 		w.t.Errorf("%s = %v, want a permissions violation within %s", what, <-done, refusalTimeout)
 	}
