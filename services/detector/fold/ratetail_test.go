@@ -28,14 +28,15 @@ func (s *script) burst(at time.Duration, n int) {
 	}
 }
 
-// ticks lets time pass by messages of nothing.
+// ticks lets time pass by empty messages, one a second.
 func (s *script) ticks(from, to time.Duration) {
 	for ; from <= to; from += time.Second {
 		s.at(from, fold.Message{})
 	}
 }
 
-// anomalies are those of alerts, as "at: title", ends with what they end.
+// anomalies lists the anomalies among alerts as "time: title", resolutions and revisions with
+// the title of the other alert.
 func anomalies(alerts []alert.Alert) (list []string) {
 	titles := map[string]string{}
 	for _, a := range alerts {
@@ -66,7 +67,7 @@ const (
 	ratioEnd    = "Resolved: Error spike in logs <- " + ratioTitle
 )
 
-// rateTail are timelines by the rule rate-tail, and what is reported of them.
+// rateTail has timelines by the rule rate-tail, with the alerts that they raise.
 var rateTail = []struct {
 	name string
 	play func(s *script)
@@ -259,8 +260,8 @@ func TestEachAppByItsRules(t *testing.T) {
 	}
 }
 
-// BenchmarkApplyErrors is a log of nothing but errors, by each rule: 50 apps, of
-// which each has 200 errors a second.
+// BenchmarkApplyErrors measures a log of errors, by each rule: 50 apps with 200 errors a
+// second each.
 func BenchmarkApplyErrors(b *testing.B) {
 	for _, by := range []ruleset.Anomaly{ruleset.Ratio3x, ruleset.RateTail, ruleset.Auto} {
 		b.Run(by.String(), func(b *testing.B) {
