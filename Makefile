@@ -89,7 +89,7 @@ fuzz: ## run every fuzz target for FUZZTIME (10s)
 	done
 
 .PHONY: lint
-lint: ## run gofmt, go vet, tsc, golangci-lint and, if its database can be reached, govulncheck
+lint: prose ## run gofmt, go vet, tsc, golangci-lint, the prose linter and, if its database can be reached, govulncheck
 	@out=$$(gofmt -l $(MODULES) e2e/kube-apiserver); test -z "$$out" || { echo "not gofmt-ed:"; echo "$$out"; exit 1; }
 	$(GO) vet work
 	@services/ingest/script/check.sh

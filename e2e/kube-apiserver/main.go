@@ -50,7 +50,7 @@ func main() {
 	flag.StringVar(&c.dir, "dir", "", "directory of the data, the keys and the ports; made if it is not there")
 	flag.IntVar(&c.ports.Server, "secure-port", 0, "port of the API server; 0 is the one of the last start, or a free one")
 	flag.IntVar(&c.ports.EtcdClients, "etcd-port", 0, "port of etcd for its clients; 0 as above")
-	flag.IntVar(&c.ports.EtcdPeers, "etcd-peer-port", 0, "port of etcd for its peers, of which there are none; 0 as above")
+	flag.IntVar(&c.ports.EtcdPeers, "etcd-peer-port", 0, "port of etcd for peers, unused; 0 as above")
 	flag.IntVar(&c.ports.Control, "control-port", 0, "port of the control listener (POST /compact); 0 as above")
 	flag.DurationVar(&c.eventTTL, "event-ttl", time.Hour, "how long events are kept")
 	flag.DurationVar(&c.minRequestTimeout, "min-request-timeout", 30*time.Minute, "a watch is closed between this and twice this after it was opened; whole seconds")
