@@ -54,7 +54,9 @@ func (w *Wire) Refused(what string, request func(context.Context) error) {
 			w.t.Errorf("%s: the server's error = %v, want a permissions violation", what, err)
 		}
 		cancel()
-		_ = <-done // ended by cancel
+		if err := <-done; err == nil {
+			w.t.Errorf("%s = nil, want an error after the server's refusal", what)
+		}
 	case <-ctx.Done():
 		w.t.Errorf("%s = %v, want a permissions violation within %s", what, <-done, refusalTimeout)
 	}
