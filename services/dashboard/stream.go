@@ -72,7 +72,7 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(h.serving, cancel)()
-	s := sender{handler: h, mayRead: func() bool { return h.access.CheckRead(r) == nil }, query: q, request: r.Context(), controller: http.NewResponseController(w), w: w, joined: time.Now()}
+	s := readerStream{handler: h, mayRead: func() bool { return h.access.CheckRead(r) == nil }, query: q, request: r.Context(), controller: http.NewResponseController(w), w: w, joined: time.Now()}
 	// The request is read, and the answer may take days.
 	if err := s.controller.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
@@ -85,8 +85,8 @@ func (h *handler) stream(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// sender is one stream to one reader.
-type sender struct {
+// readerStream is the stream of alerts to one reader.
+type readerStream struct {
 	*handler
 	// mayRead reports whether the reader may still read: a sign-in expires.
 	mayRead func() bool
@@ -101,7 +101,7 @@ type sender struct {
 	alerts int
 }
 
-func (s *sender) run(ctx context.Context) error {
+func (s *readerStream) run(ctx context.Context) error {
 	if err := s.write(ctx, hello); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (s *sender) run(ctx context.Context) error {
 	if err := s.awaitLoaded(ctx, tick); err != nil {
 		return err
 	}
-	position, err := s.start(ctx)
+	position, err := s.startPosition(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (s *sender) run(ctx context.Context) error {
 }
 
 // awaitLoaded waits until the newest alerts were read.
-func (s *sender) awaitLoaded(ctx context.Context, tick *time.Ticker) error {
+func (s *readerStream) awaitLoaded(ctx context.Context, tick *time.Ticker) error {
 	for {
 		select {
 		case <-s.hub.Loaded():
@@ -154,8 +154,9 @@ func (s *sender) awaitLoaded(ctx context.Context, tick *time.Ticker) error {
 	}
 }
 
-// start sends the replay that the reader wants, and returns the reader's position.
-func (s *sender) start(ctx context.Context) (fanout.Position, error) {
+// startPosition returns the position from which the reader follows. It first sends the alerts
+// that the reader asked to have replayed.
+func (s *readerStream) startPosition(ctx context.Context) (fanout.Position, error) {
 	now := s.hub.Snapshot()
 	switch {
 	case s.query.resume:
@@ -178,7 +179,7 @@ func (s *sender) start(ctx context.Context) (fanout.Position, error) {
 }
 
 // resume returns the position that the reader names.
-func (s *sender) resume(ctx context.Context) fanout.Position {
+func (s *readerStream) resume(ctx context.Context) fanout.Position {
 	now := s.hub.Snapshot()
 	for until := time.Now().Add(aheadWait); s.query.last > now.Seq && ctx.Err() == nil; now = s.hub.Snapshot() {
 		if time.Now().After(until) { // the stream was recreated: all of it is new
@@ -190,7 +191,7 @@ func (s *sender) resume(ctx context.Context) fanout.Position {
 }
 
 // replay sends the newest alerts that the reader wants, up to a snapshot.
-func (s *sender) replay(ctx context.Context, now *fanout.Snapshot) error {
+func (s *readerStream) replay(ctx context.Context, now *fanout.Snapshot) error {
 	wanted := s.query.filter.Select(now.Events)
 	if missing := s.query.replay - len(wanted); missing > 0 && now.From > 1 {
 		older, err := s.readOlder(ctx, now.From, missing)
@@ -204,7 +205,7 @@ func (s *sender) replay(ctx context.Context, now *fanout.Snapshot) error {
 }
 
 // readOlder reads the newest alerts before a sequence that the reader wants, newest first.
-func (s *sender) readOlder(ctx context.Context, before uint64, limit int) ([]*fanout.Event, error) {
+func (s *readerStream) readOlder(ctx context.Context, before uint64, limit int) ([]*fanout.Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, historyTimeout)
 	defer cancel()
 	release, err := s.history.acquire(ctx)
@@ -221,7 +222,7 @@ func (s *sender) readOlder(ctx context.Context, before uint64, limit int) ([]*fa
 
 // join joins the hub at a position. Alerts that the hub does not keep are first read from
 // the bus.
-func (s *sender) join(ctx context.Context, position fanout.Position) (*fanout.Reader, error) {
+func (s *readerStream) join(ctx context.Context, position fanout.Position) (*fanout.Reader, error) {
 	for {
 		reader, err := s.hub.Join(ctx, s.query.filter, position)
 		switch {
@@ -239,7 +240,7 @@ func (s *sender) join(ctx context.Context, position fanout.Position) (*fanout.Re
 
 // sendUntilBacklog sends the next alerts after a position, up to those that the hub keeps, and
 // returns the position after them.
-func (s *sender) sendUntilBacklog(ctx context.Context, position fanout.Position) (fanout.Position, error) {
+func (s *readerStream) sendUntilBacklog(ctx context.Context, position fanout.Position) (fanout.Position, error) {
 	now := s.hub.Snapshot()
 	if now.Generation != position.Generation || position.Seq+1 >= now.From {
 		return position, nil // Join decides
@@ -253,7 +254,7 @@ func (s *sender) sendUntilBacklog(ctx context.Context, position fanout.Position)
 }
 
 // readSpan reads the alerts from a sequence up to an end, and returns the next sequence.
-func (s *sender) readSpan(ctx context.Context, from, end uint64) ([]*fanout.Event, uint64, error) {
+func (s *readerStream) readSpan(ctx context.Context, from, end uint64) ([]*fanout.Event, uint64, error) {
 	release, err := s.history.acquire(ctx)
 	if err != nil {
 		return nil, from, err
@@ -263,7 +264,7 @@ func (s *sender) readSpan(ctx context.Context, from, end uint64) ([]*fanout.Even
 }
 
 // deliver sends everything that the reader can take.
-func (s *sender) deliver(ctx context.Context, reader *fanout.Reader) error {
+func (s *readerStream) deliver(ctx context.Context, reader *fanout.Reader) error {
 	for {
 		batch, err := reader.Take(ctx)
 		if err != nil {
@@ -279,7 +280,7 @@ func (s *sender) deliver(ctx context.Context, reader *fanout.Reader) error {
 }
 
 // sendEvents sends alerts.
-func (s *sender) sendEvents(ctx context.Context, list []*fanout.Event) error {
+func (s *readerStream) sendEvents(ctx context.Context, list []*fanout.Event) error {
 	for _, e := range list {
 		s.buf = append(s.buf, e.Frame...)
 		s.alerts++
@@ -293,7 +294,7 @@ func (s *sender) sendEvents(ctx context.Context, list []*fanout.Event) error {
 }
 
 // flush writes the buffer.
-func (s *sender) flush(ctx context.Context) error {
+func (s *readerStream) flush(ctx context.Context) error {
 	if len(s.buf) == 0 {
 		return nil
 	}
@@ -309,7 +310,7 @@ func (s *sender) flush(ctx context.Context) error {
 }
 
 // write writes and flushes bytes.
-func (s *sender) write(ctx context.Context, data []byte) error {
+func (s *readerStream) write(ctx context.Context, data []byte) error {
 	if err := s.controller.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("%w: %w", errReaderGone, err)
 	}

@@ -53,7 +53,7 @@ func (p *progress) reason() string {
 func (s *State) Health() query.Health {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := &query.DetectorHealth{Of: s.partitions, Partitions: slices.Sorted(maps.Keys(s.owned))}
+	d := &query.DetectorHealth{PartitionCount: s.partitions, Partitions: slices.Sorted(maps.Keys(s.owned))}
 	d.Rules = rulesInForce(s.rules)
 	if d.Partitions == nil {
 		d.Partitions = []int{} // [] and not null on the wire

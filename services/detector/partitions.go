@@ -138,7 +138,7 @@ func (m *partitionManager) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case h := <-m.heartbeats:
-			m.table.Heartbeat(h.revision, h.sent)
+			m.table.RecordHeartbeat(h.revision, h.sent)
 			if m.joined {
 				continue
 			}
@@ -262,7 +262,7 @@ func (m *partitionManager) finish(ctx context.Context, r *runningPartition) erro
 		}
 	}
 	delete(m.running, number)
-	m.table.Ended(number)
+	m.table.RecordEnd(number)
 	m.metrics.forget(number)
 	return r.err
 }

@@ -317,7 +317,7 @@ func TestOwnerQueries(t *testing.T) {
 		t.Fatalf("health = %+v, error %v; want the answers of 2 detectors", all, err)
 	}
 	for _, h := range all {
-		if !h.OK || len(h.Detector.Partitions) != 2 || h.Detector.Of != partitions {
+		if !h.OK || len(h.Detector.Partitions) != 2 || h.Detector.PartitionCount != partitions {
 			t.Errorf("health = %+v %+v, want healthy with 2 of %d partitions", h, h.Detector, partitions)
 		}
 	}
@@ -361,7 +361,7 @@ func TestOtherPartitions(t *testing.T) {
 	c.send(t) // alone this wakes no reader: its consumer went with the old stream
 	bustest.Eventually(t, "owner of others", func() bool {
 		h := one.state.Health()
-		return h.OK && h.Detector.Of == 4 && len(h.Detector.Partitions) == 4
+		return h.OK && h.Detector.PartitionCount == 4 && len(h.Detector.Partitions) == 4
 	})
 	bustest.Eventually(t, "alerts", func() bool { return len(c.alerts(t)) == 2*apps })
 }

@@ -69,7 +69,7 @@ func TestHealth(t *testing.T) {
 	if h.Service != "detector" || !h.OK || h.Reason != "" {
 		t.Errorf("health = %+v, want a healthy detector", h)
 	}
-	if h.Detector == nil || !h.Detector.Ready || h.Detector.Of != 1 || len(h.Detector.Partitions) != 1 {
+	if h.Detector == nil || !h.Detector.Ready || h.Detector.PartitionCount != 1 || len(h.Detector.Partitions) != 1 {
 		t.Errorf("detector health = %+v, want ready with 1 partition of 1", h.Detector)
 	}
 }

@@ -29,7 +29,7 @@ func newSentryMemory(limit int) *sentryMemory {
 func (r *sentryMemory) Keep(key sentry.Key, text string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, known := r.recall(key); known {
+	if _, known := r.find(key); known {
 		return false
 	}
 	size := sentryEntryBytes + len(text)
@@ -41,11 +41,11 @@ func (r *sentryMemory) Keep(key sentry.Key, text string) bool {
 	return true
 }
 
-// Recall returns the text of a key.
-func (r *sentryMemory) Recall(key sentry.Key) (string, bool) {
+// Lookup returns the text of a key.
+func (r *sentryMemory) Lookup(key sentry.Key) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.recall(key)
+	return r.find(key)
 }
 
 // forget removes keys.
@@ -80,7 +80,7 @@ func (a *sentryAdditions) Keep(key sentry.Key, text string) bool {
 // undo removes the entries that this request has added.
 func (a *sentryAdditions) undo() { a.forget(a.added) }
 
-func (r *sentryMemory) recall(key sentry.Key) (string, bool) {
+func (r *sentryMemory) find(key sentry.Key) (string, bool) {
 	if text, known := r.younger[key]; known {
 		return text, true
 	}

@@ -20,7 +20,7 @@ func TestSentryMemory(t *testing.T) {
 			t.Fatalf("Keep of entry %d: want true at first, then false", n)
 		}
 		for _, back := range []int{0, 1, room - 1} {
-			if _, known := r.Recall(key(max(n-back, 0))); !known {
+			if _, known := r.Lookup(key(max(n-back, 0))); !known {
 				t.Fatalf("of %d entries, the one %d before the last is forgotten, want it kept", n+1, back)
 			}
 		}
@@ -28,13 +28,13 @@ func TestSentryMemory(t *testing.T) {
 			t.Fatalf("%d entries, want at most %d", len(r.younger)+len(r.older), 2*room)
 		}
 	}
-	if _, known := r.Recall(key(1)); known {
+	if _, known := r.Lookup(key(1)); known {
 		t.Error("the first entry is still there, want it forgotten")
 	}
 	for n := range 10 {
 		r.Keep(key(2000+n), strings.Repeat("x", room*sentryEntryBytes/2))
 	}
-	if text, known := r.Recall(key(2009)); !known || len(r.younger)+len(r.older) > 2 || len(text) != room*sentryEntryBytes/2 {
+	if text, known := r.Lookup(key(2009)); !known || len(r.younger)+len(r.older) > 2 || len(text) != room*sentryEntryBytes/2 {
 		t.Errorf("%d entries of half the room each, the last has %d bytes; want at most 2, and %d", len(r.younger)+len(r.older), len(text), room*sentryEntryBytes/2)
 	}
 }

@@ -90,10 +90,10 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 		return err
 	}
 	defer conn.Close()
-	show := tailShow{tailCommand: c, mask: redact.New(), log: env.Logger}
-	sources := []*tailSource{{stream: bus.StreamAlerts, keep: c.Last, read: show.alert}}
+	format := tailFormatter{tailCommand: c, mask: redact.New(), log: env.Logger}
+	sources := []*tailSource{{stream: bus.StreamAlerts, keep: c.Last, read: format.alert}}
 	if c.notices() {
-		sources = append(sources, &tailSource{stream: bus.StreamNotices, keep: c.Last, read: show.notice})
+		sources = append(sources, &tailSource{stream: bus.StreamNotices, keep: c.Last, read: format.notice})
 	}
 	for _, s := range sources {
 		err := s.inspect(ctx, conn)

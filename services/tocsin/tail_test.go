@@ -51,7 +51,7 @@ func TestTailOfAlert(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := tailShow{tailCommand: &tailCommand{}, mask: redact.New(), log: slog.New(slog.DiscardHandler)}.alert(bus.Message{Data: data, Time: at})
+		got, err := tailFormatter{tailCommand: &tailCommand{}, mask: redact.New(), log: slog.New(slog.DiscardHandler)}.alert(bus.Message{Data: data, Time: at})
 		if want := "2026-01-28 14:30:00  warning  kubernetes        web         " + tt.want + "\n"; err != nil || got != want {
 			t.Errorf("line = %q, %v\nwant %q", got, err, want)
 		}
@@ -72,7 +72,7 @@ func TestTailOfNotice(t *testing.T) {
 	}
 	show := func(c tailCommand, data string) string {
 		t.Helper()
-		text, err := tailShow{tailCommand: &c, mask: redact.New(), log: slog.New(slog.DiscardHandler)}.notice(bus.Message{Data: []byte(data), Time: at})
+		text, err := tailFormatter{tailCommand: &c, mask: redact.New(), log: slog.New(slog.DiscardHandler)}.notice(bus.Message{Data: []byte(data), Time: at})
 		if err != nil {
 			t.Fatal(err)
 		}

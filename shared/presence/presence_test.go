@@ -98,7 +98,7 @@ func TestEachServiceAnswersForItself(t *testing.T) {
 	}{
 		{"i2", connect(t, b, bus.RoleIngest), "ingest", query.Health{Reason: "the bus is unreachable", Ingest: &query.IngestHealth{Pressure: "hard", Circuit: "open"}}},
 		{"i1", connect(t, b, bus.RoleIngest), "ingest", query.Health{OK: true, Ingest: &query.IngestHealth{Pressure: "normal", Circuit: "closed", Accepted: 7}}},
-		{"d1", connect(t, b, bus.RoleDetector), "detector", query.Health{OK: true, Detector: &query.DetectorHealth{Partitions: []int{0}, Of: 1}}},
+		{"d1", connect(t, b, bus.RoleDetector), "detector", query.Health{OK: true, Detector: &query.DetectorHealth{Partitions: []int{0}, PartitionCount: 1}}},
 		{"g1", desk, "gateway", query.Health{OK: true, Gateway: &query.GatewayHealth{Client: "test"}}},
 		{"b1", connect(t, b, bus.RoleGateway), "dashboard", query.Health{OK: true, Dashboard: &query.DashboardHealth{Readers: 2}}},
 	} {

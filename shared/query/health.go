@@ -56,8 +56,8 @@ type RefusedOrigin struct {
 type DetectorHealth struct {
 	DetectorStatus
 	// Partitions are those that it owns now. A detector that owns none is on standby.
-	Partitions []int `json:"partitions"`
-	Of         int   `json:"of"`
+	Partitions     []int `json:"partitions"`
+	PartitionCount int   `json:"of"`
 }
 
 // GatewayHealth is the health of a gateway for one client.

@@ -23,7 +23,7 @@ func (s *Series) Values() []int64 {
 }
 
 // State writes or reads the series.
-func (s *Series) State(st *snapshot.State) {
+func (s *Series) State(st *snapshot.Codec) {
 	reference, newest, past := s.reference[:s.nref], s.newest[:s.nnew], make([]uint64, 0, maxOlder)
 	for _, v := range s.older[:s.nold] {
 		past = append(past, uint64(v))
@@ -53,7 +53,7 @@ func (s *Series) State(st *snapshot.State) {
 }
 
 // check refuses a state that contradicts itself.
-func (s *Series) check(st *snapshot.State) {
+func (s *Series) check(st *snapshot.Codec) {
 	switch {
 	case s.found == None && (s.suspects > 0 || s.since > 0 || s.u > 0 || s.level > 0), s.peakLeft == 0 && s.peak > 0:
 		st.Fail("values are suspected though nothing is found")

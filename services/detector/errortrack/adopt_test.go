@@ -33,8 +33,8 @@ func version6(t *testing.T, messages ...string) *errortrack.Errors {
 		known.Add(fingerprint, struct{}{})
 	}
 	e := errortrack.New()
-	snapshottest.Read(t, snapshot.Append(nil, func(s *snapshot.State) {
-		snapshot.Entries(s, 1, known, func(s *snapshot.State, fingerprint *uint64, _ *struct{}) {
+	snapshottest.Read(t, snapshot.Append(nil, func(s *snapshot.Codec) {
+		snapshot.Entries(s, 1, known, func(s *snapshot.Codec, fingerprint *uint64, _ *struct{}) {
 			putRecord(s, *fingerprint, start.UnixMilli(), 1, start.UnixMilli())
 		}, nil)
 	}), e)
@@ -133,7 +133,7 @@ func TestRestarts(t *testing.T) {
 }
 
 // putRecord writes the fields of an error that is known by the template of its message.
-func putRecord(s *snapshot.State, fingerprint uint64, last, seen, adopts int64) {
+func putRecord(s *snapshot.Codec, fingerprint uint64, last, seen, adopts int64) {
 	version := uint8(1)
 	s.Hash(1, &fingerprint)
 	snapshot.Int(s, 2, &last, snapshot.AnyInt)
@@ -144,9 +144,9 @@ func putRecord(s *snapshot.State, fingerprint uint64, last, seen, adopts int64) 
 
 func TestRestoreRefuses(t *testing.T) {
 	for name, seen := range map[string]int64{"never seen": 0, "less than never": -1} {
-		data := snapshot.Append(nil, func(s *snapshot.State) {
+		data := snapshot.Append(nil, func(s *snapshot.Codec) {
 			records := []int64{seen}
-			snapshot.List(s, 1, &records, 1, func(seen *int64, s *snapshot.State) { putRecord(s, 1, 1, *seen, 0) })
+			snapshot.List(s, 1, &records, 1, func(seen *int64, s *snapshot.Codec) { putRecord(s, 1, 1, *seen, 0) })
 		})
 		if err := snapshot.Read(data, errortrack.New().State); err == nil {
 			t.Errorf("%s: got no error, want one", name)

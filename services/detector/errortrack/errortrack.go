@@ -148,8 +148,8 @@ func (e *Errors) adopt(oldFingerprint uint64, added record, t int64) record {
 }
 
 // State reads or writes the errors.
-func (e *Errors) State(s *snapshot.State) {
-	snapshot.Entries(s, 1, e.known, func(s *snapshot.State, fingerprint *uint64, k *record) {
+func (e *Errors) State(s *snapshot.Codec) {
+	snapshot.Entries(s, 1, e.known, func(s *snapshot.Codec, fingerprint *uint64, k *record) {
 		age, other := k.last-k.first, *fingerprint^k.name
 		s.Hash(1, fingerprint)
 		snapshot.Int(s, 2, &k.last, snapshot.AnyInt)

@@ -92,7 +92,7 @@ func (r *rate) advance(now time.Time) (end ratetail.Finding, ended, changed bool
 	return end, !r.escalated, moved
 }
 
-func (r *rate) state(s *snapshot.State) {
+func (r *rate) state(s *snapshot.Codec) {
 	snapshot.Message(s, 1, &r.small, (*ratetail.Small).State)
 	s.Float(2, &r.burst, 0, math.MaxFloat64)
 	snapshot.Int(s, 3, &r.burstTime, snapshot.AnyInt)

@@ -194,8 +194,8 @@ func visible(labels map[string]string) map[string]any {
 }
 
 // State reads or writes the latest report of each alert.
-func (s *Alerts) State(st *snapshot.State) {
-	snapshot.Entries(st, 1, s.latest, func(st *snapshot.State, k *key, r *record) {
+func (s *Alerts) State(st *snapshot.Codec) {
+	snapshot.Entries(st, 1, s.latest, func(st *snapshot.Codec, k *key, r *record) {
 		st.Fixed(1, k[:])
 		st.Bool(2, &r.resolved)
 		st.String(3, &r.episode, external.MaxKey)

@@ -48,7 +48,7 @@ func (a *age) hasHistory() bool { return a.hasRaised || a.last.Sub(a.first) > yo
 // isExpired reports whether the app has had no event for 24 h.
 func (a *age) isExpired(now time.Time) bool { return now.Sub(a.last) >= historyPeriod }
 
-func (a *age) state(s *snapshot.State) {
+func (a *age) state(s *snapshot.Codec) {
 	s.Time(1, &a.first)
 	s.Time(2, &a.last)
 	s.Bool(3, &a.grown)

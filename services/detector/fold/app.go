@@ -83,13 +83,13 @@ func (a *app) measure() int {
 	return size
 }
 
-func (a *app) state(s *snapshot.State) {
+func (a *app) state(s *snapshot.Codec) {
 	snapshot.Message(s, 1, &a.age, (*age).state)
 	snapshot.Message(s, 2, a.noise, (*noise.App).State)
 	snapshot.Message(s, 3, &a.releases, (*releases).state)
 	snapshot.Message(s, 5, &a.links, (*links).state)
 	for i, e := range table {
-		snapshot.Message(s, e.number, &a.rules[i], func(r *rule.Rule, s *snapshot.State) { (*r).State(s) })
+		snapshot.Message(s, e.number, &a.rules[i], func(r *rule.Rule, s *snapshot.Codec) { (*r).State(s) })
 	}
 }
 
@@ -163,13 +163,13 @@ func (l link) isBefore(a *alert.Alert) bool {
 	return l.id != "" && gap >= 0 && gap <= correlationWindow
 }
 
-func (l *links) state(s *snapshot.State) {
+func (l *links) state(s *snapshot.Codec) {
 	snapshot.Message(s, 1, &l.regression, (*link).state)
 	snapshot.Message(s, 2, &l.anomaly, (*link).state)
 	snapshot.Message(s, 3, &l.escalation, (*link).state)
 }
 
-func (l *link) state(s *snapshot.State) {
+func (l *link) state(s *snapshot.Codec) {
 	s.String(1, &l.id, idLen)
 	s.Time(2, &l.time)
 }

@@ -40,10 +40,10 @@ func (t *turn) applyNoiseCommand(c *query.NoiseRequest) (report noise.Report) {
 			found := (*a).noise.Detect(t.now)
 			report.Found += found.Len()
 			t.announceNoiseRules(*a, found)
-			f.noteChange(*a)
+			f.recordChange(*a)
 		}
 	}
-	f.shrink()
+	f.evictToFit()
 	return report
 }
 
@@ -51,7 +51,7 @@ func (t *turn) applyNoiseCommand(c *query.NoiseRequest) (report noise.Report) {
 func (f *Fold) acceptRule(id string, now time.Time) bool {
 	for _, a := range f.apps.All() {
 		if (*a).noise.Accept(id, now) {
-			f.noteChange(*a)
+			f.recordChange(*a)
 			return true
 		}
 	}
@@ -62,7 +62,7 @@ func (f *Fold) acceptRule(id string, now time.Time) bool {
 func (f *Fold) removeRule(id string) bool {
 	for _, a := range f.apps.All() {
 		if (*a).noise.Remove(id) {
-			f.noteChange(*a)
+			f.recordChange(*a)
 			return true
 		}
 	}

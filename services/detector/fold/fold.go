@@ -198,8 +198,8 @@ func (f *Fold) evictionCandidate(spared *app) *app {
 	return nil
 }
 
-// noteEvent records that an app has had an event.
-func (f *Fold) noteEvent(a *app) {
+// recordEvent records that an app has had an event.
+func (f *Fold) recordEvent(a *app) {
 	grown := a.age.addEvent(f.newest)
 	if a.age.hasHistory() {
 		f.newcomers.Delete(a.name)
@@ -209,8 +209,8 @@ func (f *Fold) noteEvent(a *app) {
 	}
 }
 
-// noteAlert records that an app has raised an alert.
-func (f *Fold) noteAlert(a *app) {
+// recordAlert records that an app has raised an alert.
+func (f *Fold) recordAlert(a *app) {
 	if a.untracked || a.age.hasRaised {
 		return
 	}
@@ -242,8 +242,8 @@ func (f *Fold) addApp(a *app) {
 	}
 }
 
-// noteChange records that the state of an app has changed. a may be nil.
-func (f *Fold) noteChange(a *app) {
+// recordChange records that the state of an app has changed. a may be nil.
+func (f *Fold) recordChange(a *app) {
 	if a == nil || a.untracked {
 		return
 	}
@@ -253,8 +253,8 @@ func (f *Fold) noteChange(a *app) {
 	a.size = size
 }
 
-// shrink forgets apps until the others fit into MaxBytes, but not the one used last.
-func (f *Fold) shrink() {
+// evictToFit forgets apps until the others fit into MaxBytes, but not the one used last.
+func (f *Fold) evictToFit() {
 	for f.bytes > f.cfg.MaxBytes && f.apps.Len() > 1 {
 		var newest *app
 		for _, last := range f.apps.Backward() {

@@ -95,13 +95,13 @@ func (t *turn) tick() {
 		for key, incident := range open.All() {
 			ends, changed := key.app.rules[i].Tick(*incident, t.now)
 			if changed {
-				t.fold.noteChange(key.app)
+				t.fold.recordChange(key.app)
 			}
 			for _, end := range ends {
 				if t.publishFinding(key.app, i, end) {
 					open.Delete(key)
 					if key.app.switchRules(t.now) { // it may need fewer of them
-						t.fold.noteChange(key.app)
+						t.fold.recordChange(key.app)
 					}
 				}
 			}

@@ -149,7 +149,7 @@ func (t *turn) countDecision(keyLen int, allowed bool) string {
 func (t *turn) publishCorrelated(a *app, raised alert.Alert, suppressed int) *alert.Alert {
 	t.addPageAndRelease(a, &raised)
 	published := t.publish(a.name, raised, suppressed)
-	t.fold.noteAlert(a)
+	t.fold.recordAlert(a)
 	a.links.correlate(published)
 	return published
 }

@@ -86,12 +86,12 @@ func (r *releases) isDeploy(name string, now time.Time) bool {
 }
 
 // state reads or writes the releases, with the latest at the end.
-func (r *releases) state(s *snapshot.State) {
+func (r *releases) state(s *snapshot.Codec) {
 	known := r.firstSeen
 	if known == nil {
 		known = lru.New[string, int64](maxReleases)
 	}
-	snapshot.Entries(s, 1, known, func(s *snapshot.State, name *string, firstSeen *int64) {
+	snapshot.Entries(s, 1, known, func(s *snapshot.Codec, name *string, firstSeen *int64) {
 		s.String(1, name, maxReleaseName)
 		snapshot.Int(s, 2, firstSeen, snapshot.AnyInt)
 	}, r.add)

@@ -52,7 +52,7 @@ func (f *Fold) Snapshot() ([]byte, error) {
 }
 
 // state reads or writes everything that a Fold remembers.
-func (f *Fold) state(s *snapshot.State) {
+func (f *Fold) state(s *snapshot.Codec) {
 	s.Time(1, &f.newest)
 	snapshot.Message(s, 2, f.manual, (*noise.Manual).State)
 	snapshot.Message(s, 3, f.ci, (*ciresult.Results).State)
@@ -70,12 +70,12 @@ type savedApp struct {
 	encoded []byte
 }
 
-func (a *savedApp) state(s *snapshot.State) {
+func (a *savedApp) state(s *snapshot.Codec) {
 	s.String(1, &a.name, maxApp)
 	s.Raw(2, &a.encoded)
 }
 
-func (f *Fold) stateApps(s *snapshot.State) {
+func (f *Fold) stateApps(s *snapshot.Codec) {
 	saved := make([]savedApp, 0, f.apps.Len())
 	for name, stored := range f.apps.All() {
 		a := *stored
@@ -107,7 +107,7 @@ type savedIncident struct {
 	rule.Incident
 }
 
-func (i *savedIncident) state(s *snapshot.State) {
+func (i *savedIncident) state(s *snapshot.Codec) {
 	s.String(1, &i.app, maxApp)
 	snapshot.Uint(s, 2, &i.rule, math.MaxInt32)
 	s.Hash(3, &i.Key)
@@ -119,7 +119,7 @@ func (i *savedIncident) state(s *snapshot.State) {
 // maxTitle bounds the title of an incident in a snapshot, in bytes.
 const maxTitle = 4 << 10
 
-func (f *Fold) stateIncidents(s *snapshot.State) {
+func (f *Fold) stateIncidents(s *snapshot.Codec) {
 	var saved []savedIncident
 	for index, open := range f.incidents.open {
 		for key, incident := range open.All() {
@@ -160,7 +160,7 @@ func (f *Fold) Restore(data []byte) error {
 		return fmt.Errorf("restore the detector's state: %w", err)
 	}
 	next.switchRules()
-	next.shrink()
+	next.evictToFit()
 	next.forgotten = nil // callers did not know these apps
 	*f = *next
 	return nil
@@ -173,7 +173,7 @@ func (f *Fold) switchRules() {
 	for _, stored := range f.apps.All() {
 		a := *stored
 		if a.switchRules(f.newest) {
-			f.noteChange(a)
+			f.recordChange(a)
 		}
 		if !a.age.hasHistory() {
 			newcomers = append(newcomers, a)

@@ -38,7 +38,7 @@ func (t *turn) summarize(app string) {
 	suppressed := f.budget.TakeSummary(app)
 	t.appendAlert(app, summary(suppressed, key), suppressed.Total-1)
 	if a := f.apps.Peek(app); a != nil {
-		f.noteAlert(*a)
+		f.recordAlert(*a)
 	}
 }
 

@@ -29,13 +29,13 @@ type turn struct {
 	alerts []alert.Alert
 }
 
-// applyEvents applies the events of a message. Mostly all are of one app.
+// applyEvents applies the events of a message. Usually all are of one app.
 func (t *turn) applyEvents(events []telemetry.Event) {
 	var a *app
 	for i := range events {
 		e := &events[i]
 		if name := appName(e.App); a == nil || a.name != name {
-			t.fold.noteChange(a)
+			t.fold.recordChange(a)
 			a = t.fold.app(name)
 		}
 		t.index, t.ordinal, t.event, t.tool = i, 0, e, false
@@ -43,13 +43,13 @@ func (t *turn) applyEvents(events []telemetry.Event) {
 			t.observeUntracked(a, e)
 			continue
 		}
-		t.fold.noteEvent(a)
+		t.fold.recordEvent(a)
 		a.releases.observe(e.Release, t.now)
 		t.observe(a, e)
 	}
 	t.event = nil
-	t.fold.noteChange(a)
-	t.fold.shrink()
+	t.fold.recordChange(a)
+	t.fold.evictToFit()
 }
 
 // observe gives an event to the noise rules and, unless they hide it, to the detection rules.
@@ -165,7 +165,7 @@ func (t *turn) publishWithoutRule(app string, a alert.Alert) (id string, publish
 	}
 	a.DedupKey = key
 	if tracked := t.fold.apps.Peek(app); tracked != nil {
-		t.fold.noteAlert(*tracked)
+		t.fold.recordAlert(*tracked)
 	}
 	return t.publish(app, a, suppressed).ID, true
 }

@@ -47,8 +47,8 @@ func (s *untrackedApps) count(now time.Time) int {
 	return s.newest.Len()
 }
 
-func (s *untrackedApps) state(st *snapshot.State) {
-	snapshot.Entries(st, 1, s.newest, func(st *snapshot.State, hash *uint64, at *time.Time) {
+func (s *untrackedApps) state(st *snapshot.Codec) {
+	snapshot.Entries(st, 1, s.newest, func(st *snapshot.Codec, hash *uint64, at *time.Time) {
 		st.Hash(1, hash)
 		st.Time(2, at)
 	}, func(hash uint64, at time.Time) { s.newest.Add(hash, at) })

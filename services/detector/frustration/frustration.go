@@ -120,8 +120,8 @@ func (t *Targets) key(a *action, event *telemetry.Event) uint64 {
 }
 
 // State reads or writes the targets.
-func (t *Targets) State(s *snapshot.State) {
-	snapshot.Entries(s, 1, t.known, func(s *snapshot.State, key *uint64, known *target) {
+func (t *Targets) State(s *snapshot.Codec) {
+	snapshot.Entries(s, 1, t.known, func(s *snapshot.Codec, key *uint64, known *target) {
 		s.Hash(1, key)
 		snapshot.Int(s, 2, &known.last, snapshot.AnyInt)
 		snapshot.Int(s, 3, &known.before, snapshot.AnyInt)

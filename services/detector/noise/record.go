@@ -134,7 +134,7 @@ func stamp(t int64) time.Time {
 	return time.UnixMilli(t).UTC()
 }
 
-func (r *record) state(s *snapshot.State) {
+func (r *record) state(s *snapshot.Codec) {
 	counts := r.levels[:]
 	snapshot.Uint(s, 1, &r.n, maxHidden)
 	snapshot.Int(s, 2, &r.lastSeen, snapshot.AnyInt)
@@ -196,7 +196,7 @@ func (c *tally) join(o *tally) {
 	}
 }
 
-func (c *tally) state(s *snapshot.State) {
+func (c *tally) state(s *snapshot.Codec) {
 	counts := c.n[:]
 	snapshot.Int(s, 1, &c.minute, maxMinute)
 	snapshot.Packed(s, 2, counts, minutes, math.MaxUint32)

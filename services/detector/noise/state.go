@@ -20,11 +20,11 @@ const (
 
 // State writes or reads the patterns and rules of an app. Reading leaves out those that the
 // app's noise rule (spec or mined) does not make.
-func (a *App) State(s *snapshot.State) {
+func (a *App) State(s *snapshot.Codec) {
 	s.Bool(1, &a.started)
 	snapshot.Int(s, 2, &a.lastRun, snapshot.AnyInt)
 	snapshot.Int(s, 3, &a.failed, snapshot.AnyInt)
-	snapshot.Entries(s, 4, a.patterns, func(s *snapshot.State, key *string, p **pattern) {
+	snapshot.Entries(s, 4, a.patterns, func(s *snapshot.Codec, key *string, p **pattern) {
 		if s.Reading() {
 			*p = &pattern{}
 		}
@@ -35,7 +35,7 @@ func (a *App) State(s *snapshot.State) {
 			a.addPattern(key, p)
 		}
 	})
-	snapshot.Entries(s, 5, a.rules, func(s *snapshot.State, key *string, r **rule) {
+	snapshot.Entries(s, 5, a.rules, func(s *snapshot.Codec, key *string, r **rule) {
 		if s.Reading() {
 			*r = &rule{}
 		}
@@ -48,7 +48,7 @@ func (a *App) State(s *snapshot.State) {
 			a.addRule(r)
 		}
 	})
-	snapshot.Entries(s, 6, a.removed, func(s *snapshot.State, id *string, r *removal) {
+	snapshot.Entries(s, 6, a.removed, func(s *snapshot.Codec, id *string, r *removal) {
 		s.String(1, id, maxID)
 		s.String(2, &r.key, maxKey)
 		snapshot.Uint(s, 3, &r.percent, maxConfidence)
@@ -56,14 +56,14 @@ func (a *App) State(s *snapshot.State) {
 }
 
 // stateKey writes or reads the key of a pattern or rule, which is not empty.
-func stateKey(s *snapshot.State, key *string) {
+func stateKey(s *snapshot.Codec, key *string) {
 	if s.String(1, key, maxKey); s.Reading() && *key == "" {
 		s.Fail("a pattern without a key")
 	}
 }
 
 // state writes or reads a pattern with its times, the oldest first.
-func (p *pattern) state(s *snapshot.State) {
+func (p *pattern) state(s *snapshot.Codec) {
 	s.String(2, &p.example, maxExcerpt)
 	if s.Reading() {
 		p.at = s.PackedTimes(3, p.at, arrivals)
@@ -82,7 +82,7 @@ func (p *pattern) state(s *snapshot.State) {
 	snapshot.Int(s, 5, &p.warned, snapshot.AnyInt)
 }
 
-func (r *rule) state(s *snapshot.State) {
+func (r *rule) state(s *snapshot.Codec) {
 	snapshot.Uint(s, 2, &r.percent, maxConfidence)
 	s.Bool(3, &r.applied)
 	s.String(4, &r.example, maxExcerpt)
@@ -94,7 +94,7 @@ func (r *rule) state(s *snapshot.State) {
 }
 
 // State writes or reads the rules that were added by hand.
-func (m *Manual) State(s *snapshot.State) {
+func (m *Manual) State(s *snapshot.Codec) {
 	rules := m.rules
 	if s.Reading() {
 		rules = nil
@@ -118,7 +118,7 @@ func (m *Manual) State(s *snapshot.State) {
 	}
 }
 
-func (r *manualRule) state(s *snapshot.State) {
+func (r *manualRule) state(s *snapshot.Codec) {
 	kind := string(r.kind)
 	s.String(1, &r.app, maxName)
 	s.String(2, &kind, maxID)

@@ -17,7 +17,7 @@ type number = protowire.Number
 // put write a value that was read before.
 type converter struct {
 	*reader
-	s *snapshot.State
+	s *snapshot.Codec
 }
 
 func (c converter) copyUint(numbers ...number) {

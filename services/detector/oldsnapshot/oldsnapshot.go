@@ -41,5 +41,5 @@ func Convert(version uint32, data []byte) ([]byte, error) {
 
 // encode returns the fields that a function converts.
 func encode(r *reader, fields func(converter)) []byte {
-	return snapshot.Append(nil, func(s *snapshot.State) { fields(converter{r, s}) })
+	return snapshot.Append(nil, func(s *snapshot.Codec) { fields(converter{r, s}) })
 }

@@ -128,7 +128,7 @@ func TestOpenAlertsOfVersion7(t *testing.T) {
 	putOpen(&w, []string{"a", "b"}, alert.Warning.Rank(), len(alert.Severities())+alert.Error.Rank())
 	var got rule.Open
 	read(t, trust, w.buf, openAlerts, &got)
-	rule.Renewed(alert.Alert{Severity: alert.Warning}, &got).MarkPublished("d")
+	rule.RenewedFinding(alert.Alert{Severity: alert.Warning}, &got).MarkPublished("d")
 	var end alert.Alert
 	got.End(&end)
 	if end.Resolves != "b" || !slices.Equal(end.AlsoResolves, []string{"d"}) {

@@ -136,7 +136,7 @@ func (w *world) run(n *node) {
 			n.sending = false
 			if revision > 0 {
 				n.lease.Renew(sent, n.clock(w.now))
-				n.table.Heartbeat(revision, sent)
+				n.table.RecordHeartbeat(revision, sent)
 			}
 		})
 	}
@@ -155,7 +155,7 @@ func (w *world) run(n *node) {
 
 func (w *world) act(n *node, plan ownership.Plan) {
 	for _, p := range plan.Drop {
-		n.table.Ended(p)
+		n.table.RecordEnd(p)
 	}
 	write := func(p int, owner string, expect uint64, then func(revision uint64)) {
 		n.pending++
@@ -181,7 +181,7 @@ func (w *world) act(n *node, plan ownership.Plan) {
 	}
 	for _, p := range plan.Release {
 		w.later(n, 200*time.Millisecond, func() {
-			write(p, "", n.table.Revision(p), func(uint64) { n.table.Ended(p) })
+			write(p, "", n.table.Revision(p), func(uint64) { n.table.RecordEnd(p) })
 		})
 	}
 }

@@ -130,9 +130,9 @@ func New(id string, partitions int) *Table {
 	return &Table{id: id, held: map[int]*holding{}, members: map[string]*memberState{}, records: make([]record, partitions)}
 }
 
-// Heartbeat records that our heartbeat sent at a time was stored at a revision. A
+// RecordHeartbeat records that our heartbeat sent at a time was stored at a revision. A
 // revision lower than the last one means that the bucket was recreated.
-func (t *Table) Heartbeat(revision uint64, sent time.Time) {
+func (t *Table) RecordHeartbeat(revision uint64, sent time.Time) {
 	if n := len(t.heartbeats); n > 0 && revision < t.heartbeats[n-1].revision {
 		t.heartbeats = nil
 		clear(t.records)
@@ -160,8 +160,8 @@ func (t *Table) Claimed(partition int, revision, epoch uint64) {
 	t.records[partition] = record{Record: Record{Owner: t.id, Revision: revision}}
 }
 
-// Ended records that nothing of a partition runs here any more.
-func (t *Table) Ended(partition int) { delete(t.held, partition) }
+// RecordEnd records that nothing of a partition runs here any more.
+func (t *Table) RecordEnd(partition int) { delete(t.held, partition) }
 
 // Leave returns all partitions to release before the process stops.
 func (t *Table) Leave() []int { return t.release(len(t.held)) }

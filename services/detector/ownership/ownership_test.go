@@ -116,7 +116,7 @@ func TestTable(t *testing.T) {
 			for i, l := range tt.reads {
 				v := view(l.members, l.records)
 				if !l.stale {
-					table.Heartbeat(v.Members["a"].Revision, at(l.at-0.1))
+					table.RecordHeartbeat(v.Members["a"].Revision, at(l.at-0.1))
 					clock.Renew(at(l.at-0.1), at(l.at))
 				}
 				if i > 0 { // the claims of the read before succeeded
@@ -140,7 +140,7 @@ func TestRebalance(t *testing.T) {
 	for id, want := range map[string]string{"a": "", "b": "release 6, release 5"} {
 		table := ownership.New(id, 8)
 		records := "a a a a b b b b"
-		table.Heartbeat(1, at(0))
+		table.RecordHeartbeat(1, at(0))
 		for i, n := range []int{4, 7, 5, 6} {
 			table.Claimed(map[string]int{"a": i, "b": n}[id], 107, 1)
 		}
@@ -150,12 +150,12 @@ func TestRebalance(t *testing.T) {
 			v.Records[n] = r
 		}
 		for s := range 5 {
-			table.Heartbeat(uint64(s+1), at(float64(s)))
+			table.RecordHeartbeat(uint64(s+1), at(float64(s)))
 			if got := describe(table.Plan(withHeartbeats(v, s+1), at(float64(s)), at(float64(s)), 1)); got != "" {
 				t.Errorf("member %s after %d s: plan = %q, want none", id, s, got)
 			}
 		}
-		table.Heartbeat(6, at(5))
+		table.RecordHeartbeat(6, at(5))
 		if got := describe(table.Plan(withHeartbeats(v, 6), at(5), at(5), 1)); got != want {
 			t.Errorf("member %s after 5 s: plan = %q, want %q", id, got, want)
 		}
@@ -163,8 +163,8 @@ func TestRebalance(t *testing.T) {
 			if held := table.Held(); len(held) != 2 {
 				t.Errorf("member b holds %v while two of its four partitions end, want 2", held)
 			}
-			table.Ended(6)
-			table.Ended(5)
+			table.RecordEnd(6)
+			table.RecordEnd(5)
 		}
 	}
 }
@@ -182,7 +182,7 @@ func withHeartbeats(v ownership.View, revision int) ownership.View {
 // before it has ended, and that a view older than our claim has no effect.
 func TestDrop(t *testing.T) {
 	table := ownership.New("a", 1)
-	table.Heartbeat(1, at(0))
+	table.RecordHeartbeat(1, at(0))
 	plan := func(s float64, owner string, revision uint64) string {
 		v := ownership.View{
 			Members: map[string]ownership.Member{"a": {Revision: 1}, "b": {Revision: 1}},
@@ -203,7 +203,7 @@ func TestDrop(t *testing.T) {
 	if held := table.Held(); len(held) != 0 {
 		t.Errorf("Held = %v, want none", held)
 	}
-	table.Ended(0)
+	table.RecordEnd(0)
 	if got := plan(0.5, "", 9); got != "claim 0" {
 		t.Errorf("plan after the partition has ended = %q, want %q", got, "claim 0")
 	}
@@ -212,7 +212,7 @@ func TestDrop(t *testing.T) {
 // TestNewEpoch checks that a partition claimed in an earlier lease epoch is claimed again.
 func TestNewEpoch(t *testing.T) {
 	table := ownership.New("a", 2)
-	table.Heartbeat(1, at(0))
+	table.RecordHeartbeat(1, at(0))
 	table.Claimed(0, 100, 1)
 	table.Claimed(1, 101, 2)
 	if got := describe(table.Plan(view("a:1", "a a"), at(0), at(0), 2)); got != "claim 0" {
@@ -229,9 +229,9 @@ func TestNewEpoch(t *testing.T) {
 // TestNewBucket checks that all partitions are dropped if the bucket was recreated.
 func TestNewBucket(t *testing.T) {
 	table := ownership.New("a", 1)
-	table.Heartbeat(50, at(0))
+	table.RecordHeartbeat(50, at(0))
 	table.Claimed(0, 60, 1)
-	table.Heartbeat(2, at(1))
+	table.RecordHeartbeat(2, at(1))
 	if got := describe(table.Plan(view("a:2", "-"), at(1), at(1), 1)); got != "drop 0" {
 		t.Errorf("plan = %q, want %q", got, "drop 0")
 	}

@@ -316,14 +316,14 @@ func (b *Budget) divide() (more bool) {
 }
 
 // State reads or writes all accounts.
-func (b *Budget) State(s *snapshot.State) {
+func (b *Budget) State(s *snapshot.Codec) {
 	snapshot.Int(s, 1, &b.last, snapshot.AnyInt)
 	snapshot.Uint(s, 2, &b.evictedShare, AllBurst*one)
 	snapshot.Uint(s, 3, &b.undivided, maxIdle*drainAll)
 	if s.Reading() {
 		b.filled = b.evictedShare
 	}
-	snapshot.Entries(s, 4, b.accounts, func(s *snapshot.State, app *string, a **account) {
+	snapshot.Entries(s, 4, b.accounts, func(s *snapshot.Codec, app *string, a **account) {
 		if s.Reading() {
 			*a = &account{}
 		}
@@ -338,7 +338,7 @@ func (b *Budget) State(s *snapshot.State) {
 	})
 }
 
-func (l *backlog) state(s *snapshot.State) {
+func (l *backlog) state(s *snapshot.Codec) {
 	rank := l.severity.Rank()
 	snapshot.Uint(s, 1, &l.total, maxTotal)
 	if l.total == 0 {

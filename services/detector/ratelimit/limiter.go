@@ -128,8 +128,8 @@ func (l *Limiter) add(key string, w window) *window {
 }
 
 // State reads or writes the windows.
-func (l *Limiter) State(s *snapshot.State) {
-	snapshot.Entries(s, 1, l.keys, func(s *snapshot.State, key *string, w *window) {
+func (l *Limiter) State(s *snapshot.Codec) {
+	snapshot.Entries(s, 1, l.keys, func(s *snapshot.Codec, key *string, w *window) {
 		s.String(1, key, maxKey)
 		w.published = s.PackedTimes(2, w.published, Burst)
 		snapshot.Uint(s, 3, &w.suppressed, maxTotal)

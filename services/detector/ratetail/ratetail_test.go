@@ -725,9 +725,9 @@ func spikyCounter() *ratetail.Counter {
 func TestRestoreRefuses(t *testing.T) {
 	for name, count := range map[string]float64{"not a number": math.NaN(), "negative": -1, "infinite": math.Inf(1)} {
 		var c ratetail.Counter
-		err := snapshot.Read(snapshot.Append(nil, func(s *snapshot.State) {
-			part := func(v *float64, s *snapshot.State) { s.Float(1, v, 0, 0) }
-			core := func(v *float64, s *snapshot.State) { snapshot.Message(s, 1, v, part) }
+		err := snapshot.Read(snapshot.Append(nil, func(s *snapshot.Codec) {
+			part := func(v *float64, s *snapshot.Codec) { s.Float(1, v, 0, 0) }
+			core := func(v *float64, s *snapshot.Codec) { snapshot.Message(s, 1, v, part) }
 			snapshot.Message(s, 1, &count, core)
 		}), c.State)
 		if !errors.Is(err, snapshot.ErrDamaged) {

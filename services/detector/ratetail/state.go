@@ -17,14 +17,14 @@ const (
 )
 
 // State writes or reads the counter.
-func (s *Small) State(st *snapshot.State) {
+func (s *Small) State(st *snapshot.Codec) {
 	if s.fields(st); st.Reading() && s.state == expected {
 		st.Fail("a burst by a schedule, which a Small does not learn")
 	}
 }
 
 // fields writes or reads the core. Times are relative to the current second.
-func (c *core) fields(s *snapshot.State) {
+func (c *core) fields(s *snapshot.Codec) {
 	lastError, since, from := c.at-c.lastError, c.at-c.since, c.at-c.from
 	snapshot.Message(s, 1, &c.usual, (*level).state)
 	snapshot.Int(s, 2, &c.at, maxSeconds)
@@ -54,15 +54,15 @@ func (c *core) fields(s *snapshot.State) {
 }
 
 // count and amount are fields with values from 0 to maxCount.
-func count[T snapshot.Integer](s *snapshot.State, number protowire.Number, v *T) {
+func count[T snapshot.Integer](s *snapshot.Codec, number protowire.Number, v *T) {
 	snapshot.Uint(s, number, v, maxCount)
 }
 
-func amount(s *snapshot.State, number protowire.Number, v *float64) {
+func amount(s *snapshot.Codec, number protowire.Number, v *float64) {
 	s.Float(number, v, 0, maxCount)
 }
 
-func (l *level) state(s *snapshot.State) {
+func (l *level) state(s *snapshot.Codec) {
 	amount(s, 1, &l.count)
 	amount(s, 2, &l.exposure)
 }
@@ -70,9 +70,9 @@ func (l *level) state(s *snapshot.State) {
 // State writes or reads the counter. It refuses a state that was cut off, although fields
 // that a snapshot lacks read as zero: field 10 of the core, which comes first, announces
 // field 9, which comes last. Snapshots from before this check have neither.
-func (c *Counter) State(s *snapshot.State) {
+func (c *Counter) State(s *snapshot.Codec) {
 	announced, complete := true, true
-	snapshot.Message(s, 1, &c.core, func(c *core, s *snapshot.State) {
+	snapshot.Message(s, 1, &c.core, func(c *core, s *snapshot.Codec) {
 		c.fields(s)
 		s.Bool(10, &announced)
 	})
@@ -102,14 +102,14 @@ func (c *Counter) State(s *snapshot.State) {
 	}
 }
 
-func (e *episode) state(s *snapshot.State) {
+func (e *episode) state(s *snapshot.Codec) {
 	count(s, 1, &e.peak)
 	amount(s, 2, &e.usual)
 	count(s, 3, &e.most)
 	count(s, 4, &e.longest)
 }
 
-func (b *currentBlock) state(s *snapshot.State) {
+func (b *currentBlock) state(s *snapshot.Codec) {
 	snapshot.Uint(s, 1, &b.seconds, block-1)
 	count(s, 2, &b.errors)
 	s.Bool(3, &b.hasSpike)
@@ -118,13 +118,13 @@ func (b *currentBlock) state(s *snapshot.State) {
 	}
 }
 
-func (p *spread) state(s *snapshot.State) {
+func (p *spread) state(s *snapshot.Codec) {
 	amount(s, 1, &p.squares)
 	amount(s, 2, &p.expected)
 	amount(s, 3, &p.means)
 }
 
-func (s *scales) state(st *snapshot.State) {
+func (s *scales) state(st *snapshot.Codec) {
 	for i := range s.levels {
 		one := scale{s.levels[i], s.spreads[i], s.scores[i]}
 		snapshot.Message(st, protowire.Number(1+i), &one, (*scale).state)
@@ -152,13 +152,13 @@ type scale struct {
 	score  float64
 }
 
-func (c *scale) state(s *snapshot.State) {
+func (c *scale) state(s *snapshot.Codec) {
 	c.level.state(s)
 	snapshot.Message(s, 3, &c.spread, (*spread).state)
 	s.Float(4, &c.score, -maxScore, maxScore)
 }
 
-func (i *incident) state(s *snapshot.State) {
+func (i *incident) state(s *snapshot.Codec) {
 	snapshot.Uint(s, 1, &i.grade, uint64(grades-1))
 	if i.grade == gradeNone {
 		return
@@ -174,13 +174,13 @@ func (i *incident) state(s *snapshot.State) {
 	snapshot.Message(s, 10, &i.all, (*level).state)
 }
 
-func (b *burst) state(s *snapshot.State) {
+func (b *burst) state(s *snapshot.Codec) {
 	snapshot.Int(s, 1, &b.from, maxSeconds)
 	count(s, 2, &b.size)
 	count(s, 3, &b.length)
 }
 
-func (r *recurring) state(s *snapshot.State) {
+func (r *recurring) state(s *snapshot.Codec) {
 	past, schedules := r.past[:r.npast], r.schedules[:r.n]
 	snapshot.List(s, 1, &past, maxPast, (*burst).state)
 	snapshot.List(s, 2, &schedules, maxSchedules, (*schedule).state)
@@ -188,7 +188,7 @@ func (r *recurring) state(s *snapshot.State) {
 	snapshot.Uint(s, 3, &r.current, uint64(r.n))
 }
 
-func (c *schedule) state(s *snapshot.State) {
+func (c *schedule) state(s *snapshot.Codec) {
 	length, sizes := c.last-c.first, c.sizes[:c.n]
 	snapshot.Int(s, 1, &c.last, maxSeconds)
 	snapshot.Int(s, 2, &length, maxSeconds)
@@ -206,7 +206,7 @@ func (c *schedule) state(s *snapshot.State) {
 	}
 }
 
-func (d *drift) state(s *snapshot.State) {
+func (d *drift) state(s *snapshot.Codec) {
 	snapshot.Message(s, 1, &d.reference, (*level).state)
 	amount(s, 2, &d.sum)
 	snapshot.Int(s, 3, &d.calm, maxSeconds)
@@ -224,7 +224,7 @@ func (d *drift) state(s *snapshot.State) {
 	}
 }
 
-func (l *longSpread) state(s *snapshot.State) {
+func (l *longSpread) state(s *snapshot.Codec) {
 	amount(s, 1, &l.squares)
 	amount(s, 2, &l.blocks)
 	amount(s, 3, &l.errors)

@@ -119,7 +119,7 @@ func (c *Confirmed) compare(p *subject, vitals *telemetry.Vitals, now time.Time)
 		}
 		p.metric, p.page = m, string(c.scratch[1:])
 		if s.Confidence() == changepoint.None {
-			f := rule.End(p.ended(s.end), &s.open)
+			f := rule.EndFinding(p.ended(s.end), &s.open)
 			f.Again = !ends(v.Transition)
 			ended = append(ended, f)
 			continue
@@ -128,7 +128,7 @@ func (c *Confirmed) compare(p *subject, vitals *telemetry.Vitals, now time.Time)
 		if again {
 			v = s.Current()
 		}
-		f := rule.Renewed(p.risen(v), &s.open).Noting(&s.reported, uint8(v.Confidence))
+		f := rule.RenewedFinding(p.risen(v), &s.open).WithNote(&s.reported, uint8(v.Confidence))
 		f.Again = again
 		found = append(found, f)
 	}
@@ -281,8 +281,8 @@ func (c *Confirmed) Names() []string {
 }
 
 // State writes or reads the baselines.
-func (c *Confirmed) State(s *snapshot.State) {
-	snapshot.Entries(s, 1, c.pages, func(s *snapshot.State, key *string, page **classed) {
+func (c *Confirmed) State(s *snapshot.Codec) {
+	snapshot.Entries(s, 1, c.pages, func(s *snapshot.Codec, key *string, page **classed) {
 		if s.Reading() {
 			*page = &classed{}
 		}
@@ -296,7 +296,7 @@ func (c *Confirmed) State(s *snapshot.State) {
 	}, func(key string, page *classed) { c.add(key, page) })
 }
 
-func (s *series) state(st *snapshot.State) {
+func (s *series) state(st *snapshot.Codec) {
 	snapshot.Message(st, 1, &s.Series, (*changepoint.Series).State)
 	snapshot.Message(st, 2, &s.open, (*rule.Open).State)
 	switch {
@@ -308,7 +308,7 @@ func (s *series) state(st *snapshot.State) {
 	}
 }
 
-func (e *ending) state(s *snapshot.State) {
+func (e *ending) state(s *snapshot.Codec) {
 	snapshot.Uint(s, 1, &e.event, uint64(changepoint.Settled))
 	snapshot.Uint(s, 2, &e.confidence, uint64(changepoint.Confirmed))
 	snapshot.Uint(s, 3, &e.sample, changepoint.MaxSample)

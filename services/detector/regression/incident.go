@@ -98,7 +98,7 @@ func (w *window) resume() {
 	w.incident = &incident{before: b.reference(), least: max(b.sorted[w.n-1], b.double/2), loads: 1}
 }
 
-func (i *incident) state(s *snapshot.State) {
+func (i *incident) state(s *snapshot.Codec) {
 	const most = maxValue * shift
 	snapshot.Uint(s, 1, &i.before.loads, Loads)
 	snapshot.Uint(s, 2, &i.before.double, 2*most)

@@ -85,13 +85,13 @@ func (p *Pages) Load(app, url string, vitals *telemetry.Vitals, now time.Time) [
 		switch w.take(&l, now) {
 		case raises:
 			l.page = string(p.scratch)
-			found = append(found, rule.Renewed(l.alert(), &w.open))
+			found = append(found, rule.RenewedFinding(l.alert(), &w.open))
 		case resolves:
 			l.page = string(p.scratch)
-			ended = append(ended, rule.End(l.resolution(), &w.open))
+			ended = append(ended, rule.EndFinding(l.resolution(), &w.open))
 		case settles:
 			l.page = string(p.scratch)
-			ended = append(ended, rule.End(l.newLevel(), &w.open))
+			ended = append(ended, rule.EndFinding(l.newLevel(), &w.open))
 		case nothing:
 		}
 	}
@@ -240,8 +240,8 @@ func (w *page) all() iter.Seq2[int, *window] {
 }
 
 // State has the baselines.
-func (p *Pages) State(s *snapshot.State) {
-	snapshot.Entries(s, 1, p.pages, func(s *snapshot.State, name *string, windows **page) {
+func (p *Pages) State(s *snapshot.Codec) {
+	snapshot.Entries(s, 1, p.pages, func(s *snapshot.Codec, name *string, windows **page) {
 		if s.Reading() {
 			*windows = &page{}
 		}

@@ -80,7 +80,7 @@ func (r *Rule) Observe(e *rule.Event, now time.Time) (found []rule.Finding) {
 			found = append(found, f)
 			continue
 		}
-		f.Withhold()
+		f.SkipPublish()
 	}
 	return found
 }
@@ -135,7 +135,7 @@ func (r *Rule) Size() (bytes int) {
 }
 
 // State writes or reads the baselines.
-func (r *Rule) State(s *snapshot.State) {
+func (r *Rule) State(s *snapshot.Codec) {
 	hasSpec, hasConfirmed := r.spec != nil, r.confirmed != nil
 	s.Bool(1, &hasSpec)
 	s.Bool(2, &hasConfirmed)

@@ -99,7 +99,7 @@ func (w *window) appendTo(loads []int64) []int64 {
 }
 
 // state writes or reads the loads, the oldest first, the open alerts and the incident.
-func (w *window) state(s *snapshot.State) {
+func (w *window) state(s *snapshot.Codec) {
 	var room [Loads]int64
 	loads := room[:0]
 	if !s.Reading() {

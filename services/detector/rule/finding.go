@@ -30,25 +30,25 @@ type Finding struct {
 	noteValue uint8
 }
 
-// New returns a finding whose alert is open once it is published, in addition to those that
+// NewFinding returns a finding whose alert is open once it is published, in addition to those that
 // are open already.
-func New(a alert.Alert, open *Open) Finding { return Finding{Alert: a, open: open} }
+func NewFinding(a alert.Alert, open *Open) Finding { return Finding{Alert: a, open: open} }
 
-// Renewed returns a finding that raises the open alert again. It has the dedup key of that
+// RenewedFinding returns a finding that raises the open alert again. It has the dedup key of that
 // alert and replaces it.
-func Renewed(a alert.Alert, open *Open) Finding {
+func RenewedFinding(a alert.Alert, open *Open) Finding {
 	return Finding{Alert: a, open: open, replaces: true}
 }
 
-// End returns a finding after which no alert is open. Its alert resolves those that are.
-func End(a alert.Alert, open *Open) Finding {
+// EndFinding returns a finding after which no alert is open. Its alert resolves those that are.
+func EndFinding(a alert.Alert, open *Open) Finding {
 	open.End(&a)
 	return Finding{Alert: a, open: open, ends: true}
 }
 
-// Noting returns the finding with a value that [Finding.MarkPublished] writes to note. By
-// it a rule knows which of its findings was published last.
-func (f Finding) Noting(note *uint8, value uint8) Finding {
+// WithNote returns the finding with a value that [Finding.MarkPublished] writes to note.
+// From it a rule knows which of its findings was published last.
+func (f Finding) WithNote(note *uint8, value uint8) Finding {
 	f.note, f.noteValue = note, value
 	return f
 }
@@ -56,9 +56,9 @@ func (f Finding) Noting(note *uint8, value uint8) Finding {
 // Ends reports whether the finding is the end of earlier ones.
 func (f Finding) Ends() bool { return f.ends }
 
-// Withhold writes the note of a finding that is not raised, because another rule has raised
+// SkipPublish writes the note of a finding that is not raised, because another rule has raised
 // an alert about the same problem. Nothing is open after it.
-func (f Finding) Withhold() { f.writeNote() }
+func (f Finding) SkipPublish() { f.writeNote() }
 
 func (f Finding) writeNote() {
 	if f.note != nil {

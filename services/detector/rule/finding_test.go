@@ -40,25 +40,25 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	withSeverity := func(s alert.Severity) alert.Alert { return alert.Alert{Severity: s} }
-	publish(rule.New(withSeverity(alert.Warning), &open), "", ": ") // suppressed
-	publish(rule.End(withSeverity(alert.Info), &open), "n", ": ")
-	publish(rule.New(withSeverity(alert.Warning), &open), "a", "a: ")
-	publish(rule.New(withSeverity(alert.Error), &open), "b", "b: a")
-	publish(rule.New(withSeverity(alert.Warning), &open), "c", "b: a c")
-	publish(rule.New(withSeverity(alert.Error), &open), "d", "d: a b c")
-	publish(rule.End(withSeverity(alert.Info), &open), "", "d: a b c") // suppressed
-	publish(rule.Renewed(withSeverity(alert.Warning), &open), "e", "e: ")
-	end := rule.End(withSeverity(alert.Info), &open)
+	publish(rule.NewFinding(withSeverity(alert.Warning), &open), "", ": ") // suppressed
+	publish(rule.EndFinding(withSeverity(alert.Info), &open), "n", ": ")
+	publish(rule.NewFinding(withSeverity(alert.Warning), &open), "a", "a: ")
+	publish(rule.NewFinding(withSeverity(alert.Error), &open), "b", "b: a")
+	publish(rule.NewFinding(withSeverity(alert.Warning), &open), "c", "b: a c")
+	publish(rule.NewFinding(withSeverity(alert.Error), &open), "d", "d: a b c")
+	publish(rule.EndFinding(withSeverity(alert.Info), &open), "", "d: a b c") // suppressed
+	publish(rule.RenewedFinding(withSeverity(alert.Warning), &open), "e", "e: ")
+	end := rule.EndFinding(withSeverity(alert.Info), &open)
 	if end.Alert.Resolves != "e" {
 		t.Errorf("Resolves = %q, want %q", end.Alert.Resolves, "e")
 	}
 	publish(end, "f", ": ")
 }
 
-func TestNoting(t *testing.T) {
+func TestWithNote(t *testing.T) {
 	var open rule.Open
 	var note uint8
-	f := rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).Noting(&note, 3)
+	f := rule.RenewedFinding(alert.Alert{Severity: alert.Warning}, &open).WithNote(&note, 3)
 	if note != 0 {
 		t.Errorf("note = %d before the finding is published, want 0", note)
 	}
@@ -74,19 +74,19 @@ func TestNoting(t *testing.T) {
 func TestWithheld(t *testing.T) {
 	var open rule.Open
 	var note uint8
-	f := rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).Noting(&note, 3)
-	f.Withhold()
+	f := rule.RenewedFinding(alert.Alert{Severity: alert.Warning}, &open).WithNote(&note, 3)
+	f.SkipPublish()
 	if note != 3 {
 		t.Errorf("note = %d, want 3", note)
 	}
 	if f.Ends() {
 		t.Error("Ends() = true, want false")
 	}
-	rule.New(alert.Alert{}, &open).Withhold() // without a note nothing happens
+	rule.NewFinding(alert.Alert{}, &open).SkipPublish() // without a note nothing happens
 	if got, want := ends(&open), ": "; got != want {
 		t.Errorf("open alerts = %s, want %s", got, want)
 	}
-	if !rule.End(alert.Alert{}, &open).Ends() {
+	if !rule.EndFinding(alert.Alert{}, &open).Ends() {
 		t.Error("Ends() = false of an end, want true")
 	}
 }
@@ -100,8 +100,8 @@ func TestOwnKey(t *testing.T) {
 		openAlert{"b", alert.Error.Rank(), true},
 	), &open)
 	for range 2 {
-		rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).MarkPublished("d")
-		rule.Renewed(alert.Alert{Severity: alert.Warning}, &open).MarkPublished("e")
+		rule.RenewedFinding(alert.Alert{Severity: alert.Warning}, &open).MarkPublished("d")
+		rule.RenewedFinding(alert.Alert{Severity: alert.Warning}, &open).MarkPublished("e")
 		if ends(&open) != "b: e" {
 			t.Errorf("open alerts = %s, want b: e", ends(&open))
 		}
@@ -120,8 +120,8 @@ type openAlert struct {
 
 // openState returns the state of an Open with some alerts.
 func openState(alerts ...openAlert) []byte {
-	return snapshot.Append(nil, func(s *snapshot.State) {
-		snapshot.List(s, 1, &alerts, 0, func(a *openAlert, s *snapshot.State) {
+	return snapshot.Append(nil, func(s *snapshot.Codec) {
+		snapshot.List(s, 1, &alerts, 0, func(a *openAlert, s *snapshot.Codec) {
 			s.String(1, &a.id, 0)
 			snapshot.Uint(s, 2, &a.rank, 0)
 			s.Bool(3, &a.ownKey)

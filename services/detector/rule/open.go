@@ -79,11 +79,11 @@ func (o *Open) mostSevere() int {
 }
 
 // State reads or writes the open alerts.
-func (o *Open) State(s *snapshot.State) {
+func (o *Open) State(s *snapshot.Codec) {
 	snapshot.List(s, 1, &o.alerts, MaxOpen, (*openAlert).state)
 }
 
-func (a *openAlert) state(s *snapshot.State) {
+func (a *openAlert) state(s *snapshot.Codec) {
 	severities := alert.Severities()
 	rank := a.severity.Rank()
 	s.String(1, &a.id, maxID)

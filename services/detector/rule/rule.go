@@ -19,15 +19,15 @@ import (
 
 // Rule is a detection rule for one app.
 type Rule interface {
-	// Observe returns the findings of an event, mostly none. They are valid until the next
+	// Observe returns the findings of an event, usually none. They are valid until the next
 	// call. The rule does not get events that noise rules hide.
 	Observe(e *Event, now time.Time) []Finding
 	// Tick lets time pass for an open incident of the rule. It returns the end once the
 	// incident has ended, and reports whether the state has changed. If the end is
 	// suppressed, Tick is called again.
 	Tick(i Incident, now time.Time) (end []Finding, changed bool)
-	// State reads or writes the rule's state.
-	State(s *snapshot.State)
+	// State reads or writes the rule's state, depending on [snapshot.Codec.Reading].
+	State(s *snapshot.Codec)
 	// Size is about how many bytes the state takes.
 	Size() int
 }
@@ -115,7 +115,7 @@ func (Instant) Tick(Incident, time.Time) ([]Finding, bool) { return nil, false }
 type Stateless struct{ Instant }
 
 // State implements [Rule].
-func (Stateless) State(*snapshot.State) {}
+func (Stateless) State(*snapshot.Codec) {}
 
 // Size implements [Rule].
 func (Stateless) Size() int { return 0 }

@@ -8,7 +8,7 @@ import (
 
 // Message is a field with a nested value that has fields of its own. It is left out if all
 // of them are zero.
-func Message[T any](s *State, number protowire.Number, v *T, fields func(*T, *State)) {
+func Message[T any](s *Codec, number protowire.Number, v *T, fields func(*T, *Codec)) {
 	if !s.reading {
 		before := len(s.buf)
 		mark := s.begin(number)
@@ -25,7 +25,7 @@ func Message[T any](s *State, number protowire.Number, v *T, fields func(*T, *St
 }
 
 // Optional is a field with a nested value that is nil if the field is missing.
-func Optional[T any](s *State, number protowire.Number, v **T, fields func(*T, *State)) {
+func Optional[T any](s *Codec, number protowire.Number, v **T, fields func(*T, *Codec)) {
 	if !s.reading {
 		if *v != nil {
 			mark := s.begin(number)
@@ -46,7 +46,7 @@ func Optional[T any](s *State, number protowire.Number, v **T, fields func(*T, *
 
 // List is a repeated field with at most most nested values. It reads into the memory of the
 // list if they fit.
-func List[T any](s *State, number protowire.Number, list *[]T, most int, fields func(*T, *State)) {
+func List[T any](s *Codec, number protowire.Number, list *[]T, most int, fields func(*T, *Codec)) {
 	if !s.reading {
 		for i := range *list {
 			mark := s.begin(number)
@@ -71,7 +71,7 @@ func List[T any](s *State, number protowire.Number, list *[]T, most int, fields 
 }
 
 // Strings is a repeated field with at most most strings of at most size bytes each.
-func Strings(s *State, number protowire.Number, list *[]string, most, size int) {
+func Strings(s *Codec, number protowire.Number, list *[]string, most, size int) {
 	if !s.reading {
 		for _, text := range *list {
 			s.tag(number, protowire.BytesType)
@@ -95,7 +95,7 @@ func Strings(s *State, number protowire.Number, list *[]string, most, size int) 
 // Entries is a repeated field with the entries of a map, the least recently used first, at
 // most as many as its capacity. entry describes the fields of one, and add adds one that
 // was read, or drops it.
-func Entries[K comparable, V any](s *State, number protowire.Number, m *lru.Map[K, V], entry func(*State, *K, *V), add func(K, V)) {
+func Entries[K comparable, V any](s *Codec, number protowire.Number, m *lru.Map[K, V], entry func(*Codec, *K, *V), add func(K, V)) {
 	var key K
 	if !s.reading {
 		for k, v := range m.All() {

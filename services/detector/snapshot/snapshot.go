@@ -1,6 +1,6 @@
 // Package snapshot is the codec of the detector's state.
 //
-// A type describes its fields in one function with a [State], which both writes and reads
+// A type describes its fields in one function with a [Codec], which both writes and reads
 // them. Each field has a number, which never gets another meaning, and bounds, which are
 // checked on reading. The format is that of protocol buffers: integers are varints,
 // floating point numbers and hashes 64 bits, everything else has a length. Zero values are
@@ -27,8 +27,8 @@ import (
 // ErrDamaged is wrapped by every error of [Read].
 var ErrDamaged = errors.New("damaged snapshot")
 
-// State is a snapshot that is being written or read.
-type State struct {
+// Codec writes or reads one snapshot.
+type Codec struct {
 	// buf is the output so far, or the input, which is read from pos to end.
 	buf      []byte
 	pos, end int
@@ -37,36 +37,36 @@ type State struct {
 }
 
 // Append appends fields to buf and returns the extended buffer.
-func Append(buf []byte, fields func(*State)) []byte {
-	s := State{buf: buf}
+func Append(buf []byte, fields func(*Codec)) []byte {
+	s := Codec{buf: buf}
 	fields(&s)
 	return s.buf
 }
 
 // Read reads what Append wrote. Its error wraps [ErrDamaged].
-func Read(data []byte, fields func(*State)) error {
-	s := State{buf: data, end: len(data), reading: true}
+func Read(data []byte, fields func(*Codec)) error {
+	s := Codec{buf: data, end: len(data), reading: true}
 	fields(&s)
 	s.skip()
 	return s.err
 }
 
 // Reading reports whether the state is being read.
-func (s *State) Reading() bool { return s.reading }
+func (s *Codec) Reading() bool { return s.reading }
 
 // Fail records that a value is invalid, unless there was an error before.
-func (s *State) Fail(format string, args ...any) {
+func (s *Codec) Fail(format string, args ...any) {
 	if s.err == nil {
 		s.err = fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
 	}
 }
 
 // OK reports whether there was no error.
-func (s *State) OK() bool { return s.err == nil }
+func (s *Codec) OK() bool { return s.err == nil }
 
 // find moves to the value of the next field if it has that number. It skips fields with
 // lower numbers.
-func (s *State) find(number protowire.Number, kind protowire.Type) bool {
+func (s *Codec) find(number protowire.Number, kind protowire.Type) bool {
 	for s.err == nil && s.pos < s.end {
 		got, as, size := protowire.ConsumeTag(s.buf[s.pos:s.end])
 		switch {
@@ -88,7 +88,7 @@ func (s *State) find(number protowire.Number, kind protowire.Type) bool {
 	return false
 }
 
-func (s *State) skipValue(number protowire.Number, kind protowire.Type) {
+func (s *Codec) skipValue(number protowire.Number, kind protowire.Type) {
 	size := protowire.ConsumeFieldValue(number, kind, s.buf[s.pos:s.end])
 	if size < 0 {
 		s.Fail("field %d ends early", number)
@@ -98,7 +98,7 @@ func (s *State) skipValue(number protowire.Number, kind protowire.Type) {
 }
 
 // skip moves to the end of the message.
-func (s *State) skip() {
+func (s *Codec) skip() {
 	for s.err == nil && s.pos < s.end {
 		number, kind, size := protowire.ConsumeTag(s.buf[s.pos:s.end])
 		if size < 0 {
@@ -110,7 +110,7 @@ func (s *State) skip() {
 	}
 }
 
-func (s *State) varint() uint64 {
+func (s *Codec) varint() uint64 {
 	v, size := protowire.ConsumeVarint(s.buf[s.pos:s.end])
 	if size < 0 {
 		s.Fail("an integer ends early or is too large")
@@ -120,7 +120,7 @@ func (s *State) varint() uint64 {
 	return v
 }
 
-func (s *State) fixed64() uint64 {
+func (s *Codec) fixed64() uint64 {
 	v, size := protowire.ConsumeFixed64(s.buf[s.pos:s.end])
 	if size < 0 {
 		s.Fail("a 64-bit value ends early")
@@ -131,7 +131,7 @@ func (s *State) fixed64() uint64 {
 }
 
 // length reads a length and returns the end of the value that follows.
-func (s *State) length() (end int) {
+func (s *Codec) length() (end int) {
 	n := s.varint()
 	if s.err == nil && n > uint64(s.end-s.pos) {
 		s.Fail("a length of %d with %d bytes left", n, s.end-s.pos)
@@ -142,7 +142,7 @@ func (s *State) length() (end int) {
 	return s.pos + int(n)
 }
 
-func (s *State) tag(number protowire.Number, kind protowire.Type) {
+func (s *Codec) tag(number protowire.Number, kind protowire.Type) {
 	s.buf = protowire.AppendTag(s.buf, number, kind)
 }
 
@@ -152,7 +152,7 @@ type Integer interface {
 }
 
 // Uint is a field with an integer from 0 to most.
-func Uint[T Integer](s *State, number protowire.Number, v *T, most uint64) {
+func Uint[T Integer](s *Codec, number protowire.Number, v *T, most uint64) {
 	if !s.reading {
 		if *v != 0 {
 			s.tag(number, protowire.VarintType)
@@ -172,7 +172,7 @@ func Uint[T Integer](s *State, number protowire.Number, v *T, most uint64) {
 }
 
 // Int is a field with an integer from -most to most.
-func Int[T Integer](s *State, number protowire.Number, v *T, most int64) {
+func Int[T Integer](s *Codec, number protowire.Number, v *T, most int64) {
 	if !s.reading {
 		if *v != 0 {
 			s.tag(number, protowire.VarintType)
@@ -195,7 +195,7 @@ func Int[T Integer](s *State, number protowire.Number, v *T, most int64) {
 const AnyInt = math.MaxInt64
 
 // Bool is a field with a truth value.
-func (s *State) Bool(number protowire.Number, v *bool) {
+func (s *Codec) Bool(number protowire.Number, v *bool) {
 	if !s.reading {
 		if *v {
 			s.tag(number, protowire.VarintType)
@@ -215,7 +215,7 @@ func (s *State) Bool(number protowire.Number, v *bool) {
 }
 
 // Float is a field with a number from least to most.
-func (s *State) Float(number protowire.Number, v *float64, least, most float64) {
+func (s *Codec) Float(number protowire.Number, v *float64, least, most float64) {
 	if !s.reading {
 		if *v != 0 {
 			s.tag(number, protowire.Fixed64Type)
@@ -235,7 +235,7 @@ func (s *State) Float(number protowire.Number, v *float64, least, most float64) 
 }
 
 // Hash is a field with 64 bits, for values too large for a varint to be shorter.
-func (s *State) Hash(number protowire.Number, v *uint64) {
+func (s *Codec) Hash(number protowire.Number, v *uint64) {
 	if !s.reading {
 		if *v != 0 {
 			s.tag(number, protowire.Fixed64Type)
@@ -250,7 +250,7 @@ func (s *State) Hash(number protowire.Number, v *uint64) {
 }
 
 // Time is a field with a time in whole milliseconds and UTC. The zero time stays zero.
-func (s *State) Time(number protowire.Number, v *time.Time) {
+func (s *Codec) Time(number protowire.Number, v *time.Time) {
 	if !s.reading && !v.IsZero() {
 		s.tag(number, protowire.VarintType)
 		s.buf = protowire.AppendVarint(s.buf, protowire.EncodeZigZag(v.UnixMilli()))
@@ -267,7 +267,7 @@ func (s *State) Time(number protowire.Number, v *time.Time) {
 }
 
 // String is a field with text of at most that many bytes.
-func (s *State) String(number protowire.Number, v *string, most int) {
+func (s *Codec) String(number protowire.Number, v *string, most int) {
 	if !s.reading {
 		if *v != "" {
 			s.tag(number, protowire.BytesType)
@@ -279,7 +279,7 @@ func (s *State) String(number protowire.Number, v *string, most int) {
 }
 
 // bytes reads a field of at most that many bytes, which are part of the input.
-func (s *State) bytes(number protowire.Number, most int) []byte {
+func (s *Codec) bytes(number protowire.Number, most int) []byte {
 	if !s.find(number, protowire.BytesType) {
 		return nil
 	}
@@ -294,7 +294,7 @@ func (s *State) bytes(number protowire.Number, most int) []byte {
 }
 
 // Fixed is a field with exactly len(v) bytes.
-func (s *State) Fixed(number protowire.Number, v []byte) {
+func (s *Codec) Fixed(number protowire.Number, v []byte) {
 	if !s.reading {
 		s.tag(number, protowire.BytesType)
 		s.buf = protowire.AppendBytes(s.buf, v)
@@ -306,7 +306,7 @@ func (s *State) Fixed(number protowire.Number, v []byte) {
 }
 
 // Raw is a field with a message that [Append] wrote. On reading, *v aliases the input.
-func (s *State) Raw(number protowire.Number, v *[]byte) {
+func (s *Codec) Raw(number protowire.Number, v *[]byte) {
 	if !s.reading {
 		s.tag(number, protowire.BytesType)
 		s.buf = protowire.AppendBytes(s.buf, *v)
@@ -317,7 +317,7 @@ func (s *State) Raw(number protowire.Number, v *[]byte) {
 
 // Packed is a field with at most most integers from 0 to largest. It returns values, or the
 // integers that it has read, in the memory of values if they fit.
-func Packed[T Integer](s *State, number protowire.Number, values []T, most int, largest uint64) []T {
+func Packed[T Integer](s *Codec, number protowire.Number, values []T, most int, largest uint64) []T {
 	if !s.reading {
 		if len(values) > 0 {
 			mark := s.begin(number)
@@ -344,7 +344,7 @@ func Packed[T Integer](s *State, number protowire.Number, values []T, most int, 
 
 // PackedTimes is [Packed] for integers that differ little from the ones before them, such
 // as times.
-func (s *State) PackedTimes(number protowire.Number, values []int64, most int) []int64 {
+func (s *Codec) PackedTimes(number protowire.Number, values []int64, most int) []int64 {
 	last := int64(0)
 	if !s.reading {
 		if len(values) > 0 {
@@ -371,14 +371,14 @@ func (s *State) PackedTimes(number protowire.Number, values []int64, most int) [
 }
 
 // begin begins to write a message and returns its mark for finish.
-func (s *State) begin(number protowire.Number) (mark int) {
+func (s *Codec) begin(number protowire.Number) (mark int) {
 	s.tag(number, protowire.BytesType)
 	s.buf = append(s.buf, 0) // its length, which is mostly under 128
 	return len(s.buf)
 }
 
 // finish writes the length of a message.
-func (s *State) finish(mark int) {
+func (s *Codec) finish(mark int) {
 	size := len(s.buf) - mark
 	if more := protowire.SizeVarint(uint64(size)) - 1; more > 0 {
 		s.buf = append(s.buf, make([]byte, more)...)
@@ -389,7 +389,7 @@ func (s *State) finish(mark int) {
 
 // enter begins to read a message, which is empty if the field is missing. It returns the end
 // of the outer message, for leave.
-func (s *State) enter(number protowire.Number) (around int) {
+func (s *Codec) enter(number protowire.Number) (around int) {
 	around = s.end
 	if s.find(number, protowire.BytesType) {
 		s.end = s.length()
@@ -400,13 +400,13 @@ func (s *State) enter(number protowire.Number) (around int) {
 }
 
 // leave ends the reading of a message.
-func (s *State) leave(around int) {
+func (s *Codec) leave(around int) {
 	s.skip()
 	s.pos, s.end = max(s.pos, s.end), around
 }
 
 // Hashes is [Packed] for hashes.
-func (s *State) Hashes(number protowire.Number, values []uint64, most int) []uint64 {
+func (s *Codec) Hashes(number protowire.Number, values []uint64, most int) []uint64 {
 	if !s.reading {
 		if len(values) > 0 {
 			mark := s.begin(number)
@@ -431,4 +431,4 @@ func (s *State) Hashes(number protowire.Number, values []uint64, most int) []uin
 }
 
 // Append writes fields that [Append] wrote before.
-func (s *State) Append(fields []byte) { s.buf = append(s.buf, fields...) }
+func (s *Codec) Append(fields []byte) { s.buf = append(s.buf, fields...) }

@@ -41,14 +41,14 @@ type everything struct {
 
 type part struct{ A, B int }
 
-func (p *part) state(s *snapshot.State) {
+func (p *part) state(s *snapshot.Codec) {
 	snapshot.Int(s, 1, &p.A, snapshot.AnyInt)
 	snapshot.Int(s, 2, &p.B, snapshot.AnyInt)
 }
 
 const most = 50
 
-func (e *everything) State(s *snapshot.State) {
+func (e *everything) State(s *snapshot.Codec) {
 	snapshot.Uint(s, 1, &e.Uint, math.MaxUint64)
 	snapshot.Uint(s, 2, &e.Small, math.MaxUint8)
 	snapshot.Int(s, 3, &e.Int, snapshot.AnyInt)
@@ -72,7 +72,7 @@ func (e *everything) State(s *snapshot.State) {
 			m.Add(name, e.Map[name])
 		}
 	}
-	snapshot.Entries(s, 18, m, func(s *snapshot.State, name *string, p *part) {
+	snapshot.Entries(s, 18, m, func(s *snapshot.Codec, name *string, p *part) {
 		s.String(1, name, most)
 		snapshot.Message(s, 2, p, (*part).state)
 	}, func(name string, p part) {
@@ -146,14 +146,14 @@ func TestRoundTrip(t *testing.T) {
 
 // TestOtherVersions checks that unknown fields are skipped and missing ones are zero.
 func TestOtherVersions(t *testing.T) {
-	newer := snapshot.Append(nil, func(s *snapshot.State) {
+	newer := snapshot.Append(nil, func(s *snapshot.Codec) {
 		one, two, text, size := 1, 2, "later", 2.5
 		snapshot.Int(s, 1, &one, 0)
 		snapshot.Int(s, 2, &two, 0)
 		s.String(3, &text, 0)
 		s.Float(4, &size, 0, 0)
 	})
-	older := snapshot.Append(nil, func(s *snapshot.State) {
+	older := snapshot.Append(nil, func(s *snapshot.Codec) {
 		two := 2
 		snapshot.Int(s, 2, &two, 0)
 	})
@@ -179,8 +179,8 @@ func TestReadRefuses(t *testing.T) {
 	tag := func(number protowire.Number, kind protowire.Type, value string) string {
 		return string(protowire.AppendTag(nil, number, kind)) + value
 	}
-	read := func(v any) func(*snapshot.State) {
-		return func(s *snapshot.State) {
+	read := func(v any) func(*snapshot.Codec) {
+		return func(s *snapshot.Codec) {
 			switch v := v.(type) {
 			case *int:
 				snapshot.Uint(s, 1, v, 4)
@@ -248,7 +248,7 @@ func TestReadRefuses(t *testing.T) {
 func TestFirstErrorCounts(t *testing.T) {
 	whole := everything{Uint: 1, Int: -1, Bool: true, Float: 1, Hash: 1, Text: "x", Packed: []uint32{1}, List: []part{{1, 1}}}
 	var got everything
-	err := snapshot.Read(snapshottest.Write(&whole), func(s *snapshot.State) {
+	err := snapshot.Read(snapshottest.Write(&whole), func(s *snapshot.Codec) {
 		s.Fail("no such state: %d", 7)
 		s.Fail("another")
 		got.State(s)

@@ -81,7 +81,7 @@ func (c counters) recurred() uint64 {
 	return c.tail.Recurred()
 }
 
-func (c *counters) state(s *snapshot.State) {
+func (c *counters) state(s *snapshot.Codec) {
 	snapshot.Optional(s, 1, &c.ratio, (*RatioCounter).State)
 	snapshot.Optional(s, 2, &c.tail, (*ratetail.Counter).State)
 }

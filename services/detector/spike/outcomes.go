@@ -71,7 +71,7 @@ func (o *outcomes) second() *outcome {
 // maxOutcomes is more requests than come in a second.
 const maxOutcomes = 1 << 28
 
-func (o *outcomes) state(s *snapshot.State) {
+func (o *outcomes) state(s *snapshot.Codec) {
 	snapshot.Int(s, 1, &o.newest, snapshot.AnyInt)
 	for i := range o.seconds {
 		snapshot.Message(s, protowire.Number(2+i), &o.seconds[i], (*outcome).state)
@@ -84,7 +84,7 @@ func (o *outcomes) state(s *snapshot.State) {
 	}
 }
 
-func (o *outcome) state(s *snapshot.State) {
+func (o *outcome) state(s *snapshot.Codec) {
 	snapshot.Uint(s, 1, &o.all, maxOutcomes)
 	snapshot.Uint(s, 2, &o.failed, uint64(o.all))
 }

@@ -224,7 +224,7 @@ const (
 )
 
 // State reads or writes the counter.
-func (c *RatioCounter) State(s *snapshot.State) {
+func (c *RatioCounter) State(s *snapshot.Codec) {
 	room, times, counts := c.cells.cap(), []int64(nil), []int64(nil)
 	if n := c.cells.len(); n > 0 && !s.Reading() {
 		times, counts = make([]int64, 0, n), make([]int64, 0, n)
@@ -250,7 +250,7 @@ func (c *RatioCounter) State(s *snapshot.State) {
 }
 
 // fill puts cells into a ring of a length.
-func (c *RatioCounter) fill(s *snapshot.State, room int, times, counts []int64) {
+func (c *RatioCounter) fill(s *snapshot.Codec, room int, times, counts []int64) {
 	if !validRing(room, len(times)) || len(counts) != len(times) || c.recent > len(times) {
 		s.Fail("a ring of %d for %d times, %d counts and %d that are recent", room, len(times), len(counts), c.recent)
 		return

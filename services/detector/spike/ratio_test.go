@@ -310,7 +310,7 @@ func TestRatioRestoreRefuses(t *testing.T) {
 		"a ring of an odd length":  {17, make([]int64, 17), slices.Repeat([]int64{1}, 17), 0},
 		"a time without a count":   {16, []int64{5, 6}, []int64{1}, 0},
 	} {
-		data := snapshot.Append(nil, func(s *snapshot.State) {
+		data := snapshot.Append(nil, func(s *snapshot.Codec) {
 			snapshot.Uint(s, 1, &tt.room, 0)
 			s.PackedTimes(2, tt.times, 0)
 			snapshot.Packed(s, 3, tt.counts, 0, 0)

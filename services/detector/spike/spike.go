@@ -226,7 +226,7 @@ func (r *Rule) Count(c *rule.Counts) { c.Recurring += r.logs.recurred() + r.requ
 func (r *Rule) Size() int { return r.logs.size() + r.requests.size() }
 
 // State reads or writes the counters.
-func (r *Rule) State(s *snapshot.State) {
+func (r *Rule) State(s *snapshot.Codec) {
 	snapshot.Message(s, 1, &r.logs, (*counters).state)
 	snapshot.Message(s, 2, &r.requests, (*counters).state)
 	snapshot.Message(s, 3, &r.outcomes, (*outcomes).state)

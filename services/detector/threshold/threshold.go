@@ -58,9 +58,9 @@ func (c *current) change(state int) (raises, again bool) {
 // finding returns the finding about the current state.
 func (c *current) finding(a alert.Alert, again bool) rule.Finding {
 	if c.state != 0 {
-		return rule.New(a, &c.open)
+		return rule.NewFinding(a, &c.open)
 	}
-	f := rule.End(a, &c.open)
+	f := rule.EndFinding(a, &c.open)
 	f.Again = again
 	return f
 }
@@ -181,15 +181,15 @@ func (s *States) add(name string, c current) *current {
 const circuitSize = 104 + rule.MaxOpenSize
 
 // State reads or writes the states.
-func (s *States) State(st *snapshot.State) {
+func (s *States) State(st *snapshot.Codec) {
 	snapshot.Message(st, 1, &s.memory, (*current).fields)
-	snapshot.Entries(st, 2, s.circuits, func(st *snapshot.State, name *string, c *current) {
+	snapshot.Entries(st, 2, s.circuits, func(st *snapshot.Codec, name *string, c *current) {
 		st.String(1, name, maxName)
 		snapshot.Message(st, 2, c, (*current).fields)
 	}, func(name string, c current) { s.add(name, c) })
 }
 
-func (c *current) fields(s *snapshot.State) {
+func (c *current) fields(s *snapshot.Codec) {
 	snapshot.Uint(s, 1, &c.state, uint64(len(memoryStates)-1)) // as many as circuitStates
 	snapshot.Uint(s, 2, &c.before, uint64(len(memoryStates)-1))
 	snapshot.Message(s, 3, &c.open, (*rule.Open).State)

@@ -15,9 +15,9 @@ import (
 const (
 	// startTimeout bounds one attempt to find the position to start from.
 	startTimeout = 5 * time.Second
-	// recallCount is how many alerts before the client's position are read, for revisions
+	// recentDelivered is how many alerts before the client's position are read, for revisions
 	// and resolutions of them.
-	recallCount = 64
+	recentDelivered = 64
 )
 
 // streamReader is how far the client has read the stream of alerts. It outlives a session.
@@ -98,22 +98,22 @@ func (c *Client) findStart(ctx context.Context, session *bus.Session) (since tim
 	}
 	r.hasPosition = true
 	c.enqueue(arrival{position: r.position, positionOnly: true})
-	c.recall(ctx, session)
+	c.enqueueDelivered(ctx, session)
 	if r.position.Seq >= end.Seq || state.Messages == 0 {
 		c.markCaughtUp()
 	}
 	return since, nil
 }
 
-// recall passes on the alerts that were delivered to the client last, before this process
+// enqueueDelivered passes on the alerts that were delivered to the client last, before this process
 // started. Without them, revisions of them would be ignored.
-func (c *Client) recall(ctx context.Context, session *bus.Session) {
+func (c *Client) enqueueDelivered(ctx context.Context, session *bus.Session) {
 	position := c.reader.position
-	back := min(recallCount, position.Seq)
+	back := min(recentDelivered, position.Seq)
 	if back == 0 {
 		return
 	}
-	messages, err := session.Read(ctx, bus.StreamAlerts, position.Seq+1-back, recallCount)
+	messages, err := session.Read(ctx, bus.StreamAlerts, position.Seq+1-back, recentDelivered)
 	if err != nil {
 		c.log.Debug("cannot read the alerts that were delivered before", "error", err)
 	}

@@ -144,7 +144,7 @@ func (s *subscription) write(w Writer, line []byte) bool {
 			continue
 		case s.writeLock <- struct{}{}:
 		}
-		written := s.ctx.Err() == nil && w.Offer(line) == nil
+		written := s.ctx.Err() == nil && w.TryWrite(line) == nil
 		<-s.writeLock
 		if written {
 			return true

@@ -30,8 +30,8 @@ var (
 
 // Writer writes notifications to a client.
 type Writer interface {
-	// Offer writes a line at once, or fails if the client does not listen.
-	Offer(line []byte) error
+	// TryWrite writes a line at once, or fails if the client does not listen.
+	TryWrite(line []byte) error
 	// Interrupt aborts a write that is under way, if possible. Its line must be written
 	// again.
 	Interrupt()

@@ -203,14 +203,14 @@ func (l *listenStream) Write(line []byte) (int, error) {
 		if _, ok := l.Await(l.ctx); !ok {
 			return 0, errClosed
 		}
-		if l.Offer(line) == nil {
+		if l.TryWrite(line) == nil {
 			return len(line), nil
 		}
 	}
 }
 
-// Offer implements kubernetes.Writer. It detaches a stream after a failed write.
-func (l *listenStream) Offer(line []byte) error {
+// TryWrite implements kubernetes.Writer. It detaches a stream after a failed write.
+func (l *listenStream) TryWrite(line []byte) error {
 	l.mu.Lock()
 	to := l.to
 	l.mu.Unlock()

@@ -37,8 +37,8 @@ func (l *lineWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Offer implements [kubernetes.Writer].
-func (l *lineWriter) Offer(line []byte) error {
+// TryWrite implements [kubernetes.Writer].
+func (l *lineWriter) TryWrite(line []byte) error {
 	_, err := l.Write(line)
 	return err
 }

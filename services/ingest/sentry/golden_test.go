@@ -26,7 +26,7 @@ func (b book) Keep(key Key, text string) bool {
 	return true
 }
 
-func (b book) Recall(key Key) (string, bool) {
+func (b book) Lookup(key Key) (string, bool) {
 	text, known := b[key]
 	return text, known
 }

@@ -56,7 +56,7 @@ func (d *decoder) sentInOtherForm(from, app, kind, what string, at time.Time) bo
 		return keyOf("twin", from, app, kind, what, strconv.FormatInt(slot, 10))
 	}
 	for s := slot - 1; s <= slot+1; s++ {
-		if _, seen := d.memory.Recall(name(other, s)); seen {
+		if _, seen := d.memory.Lookup(name(other, s)); seen {
 			return true
 		}
 	}
@@ -78,13 +78,13 @@ func (d *decoder) rememberPage(span lenientText, page string) {
 	}
 }
 
-// recallPage returns the page of the first span whose page is remembered, or "".
-func (d *decoder) recallPage(spans ...lenientText) string {
+// rememberedPage returns the page of the first span whose page is remembered, or "".
+func (d *decoder) rememberedPage(spans ...lenientText) string {
 	for _, s := range spans {
 		if s == "" {
 			continue
 		}
-		if page, ok := d.memory.Recall(keyOf("page", string(s))); ok {
+		if page, ok := d.memory.Lookup(keyOf("page", string(s))); ok {
 			return page
 		}
 	}

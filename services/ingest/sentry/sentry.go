@@ -40,8 +40,8 @@ type Memory interface {
 	// Keep stores a text of at most maxKept bytes, and reports whether its key was new. It
 	// does not replace a text.
 	Keep(key Key, text string) bool
-	// Recall returns the text of a key.
-	Recall(key Key) (string, bool)
+	// Lookup returns the text of a key.
+	Lookup(key Key) (string, bool)
 }
 
 // Decoded is the result of decoding an envelope.
@@ -186,4 +186,4 @@ func (d *decoder) decode(payload []byte, into any) error {
 type noMemory struct{}
 
 func (noMemory) Keep(Key, string) bool     { return true }
-func (noMemory) Recall(Key) (string, bool) { return "", false }
+func (noMemory) Lookup(Key) (string, bool) { return "", false }

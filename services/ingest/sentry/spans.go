@@ -129,7 +129,7 @@ func (d *decoder) pageOfSpan(s *span, a *spanAttributes, known map[lenientText]p
 			return p.url
 		}
 	}
-	if u := d.recallPage(spans[:]...); u != "" || ownURL {
+	if u := d.rememberedPage(spans[:]...); u != "" || ownURL {
 		return u
 	}
 	// The name of the route is better than no page: detection rules compare paths.

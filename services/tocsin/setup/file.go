@@ -111,18 +111,18 @@ func (f File) CreatedByInstall(src []byte) bool {
 }
 
 // options returns the options with which Install writes these entries.
-func (f Entries) options() Options {
-	w := Options{
-		Program: f.Program(), Hooks: len(f.Hooks) > 0, StateDir: f.Server.StateDir(),
-		Rewake: slices.ContainsFunc(f.Hooks, func(h Hook) bool { return h.Rewake }),
+func (e Entries) options() Options {
+	o := Options{
+		Program: e.Program(), Hooks: len(e.Hooks) > 0, StateDir: e.Server.StateDir(),
+		Rewake: slices.ContainsFunc(e.Hooks, func(h Hook) bool { return h.Rewake }),
 	}
-	if f.Server != nil {
-		w.Variables = f.Server.Variables
+	if e.Server != nil {
+		o.Variables = e.Server.Variables
 	}
-	if w.Hooks {
-		w.Inbox, w.Namespaces, w.StateDir = f.Hooks[0].Inbox, f.Hooks[0].Namespaces, cmp.Or(w.StateDir, f.Hooks[0].StateDir)
+	if o.Hooks {
+		o.Inbox, o.Namespaces, o.StateDir = e.Hooks[0].Inbox, e.Hooks[0].Namespaces, cmp.Or(o.StateDir, e.Hooks[0].StateDir)
 	}
-	return w
+	return o
 }
 
 // errByteOrderMark is returned for a file that some editors write and no client reads.

@@ -66,49 +66,49 @@ type Options struct {
 }
 
 // gatewayArgs returns the arguments of the gateway.
-func (w Options) gatewayArgs() []string {
+func (o Options) gatewayArgs() []string {
 	args := []string{"gateway"}
-	if w.StateDir != "" {
-		args = append(args, flagStateDir, w.StateDir)
+	if o.StateDir != "" {
+		args = append(args, flagStateDir, o.StateDir)
 	}
 	return args
 }
 
 // hookCommand returns the command line of a hook.
-func (w Options) hookCommand(client string, extra ...string) string {
-	line := quote(w.Program) + " hook --client " + client
-	return strings.Join(append([]string{w.withFlags(line)}, extra...), " ")
+func (o Options) hookCommand(client string, extra ...string) string {
+	line := quote(o.Program) + " hook --client " + client
+	return strings.Join(append([]string{o.withFlags(line)}, extra...), " ")
 }
 
 // withFlags returns a hook's command line with the flags of the options.
-func (w Options) withFlags(line string) string {
-	if w.Inbox != "" {
-		line = setFlag(line, flagInbox, w.Inbox)
+func (o Options) withFlags(line string) string {
+	if o.Inbox != "" {
+		line = setFlag(line, flagInbox, o.Inbox)
 	}
-	if w.StateDir != "" {
-		line = setFlag(line, flagStateDir, w.StateDir)
+	if o.StateDir != "" {
+		line = setFlag(line, flagStateDir, o.StateDir)
 	}
-	if w.Namespaces != "" {
-		line = setFlag(line, flagNamespaces, w.Namespaces)
+	if o.Namespaces != "" {
+		line = setFlag(line, flagNamespaces, o.Namespaces)
 	}
 	return line
 }
 
 // Check returns why the options can't be written into a configuration, or nil.
-func (w Options) Check() error {
+func (o Options) Check() error {
 	switch {
-	case !filepath.IsAbs(w.Program):
-		return fmt.Errorf("%q is not an absolute path", w.Program)
-	case !isTocsin(w.Program):
-		return fmt.Errorf("this program is named %q: rename it to tocsin, because uninstall finds entries by that name", filepath.Base(w.Program))
-	case !isWritable(w.Program):
-		return fmt.Errorf("the path %q has characters that configuration files can't contain: move the program", w.Program)
-	case !isWritable(w.StateDir):
-		return fmt.Errorf("the state directory %q has characters that configuration files can't contain: use another", w.StateDir)
-	case !isWritable(w.Inbox):
-		return fmt.Errorf("the client's name %q in its MCP server has characters that hooks can't contain: use another", w.Inbox)
-	case !isWritable(w.Namespaces):
-		return fmt.Errorf("the namespaces %q in its MCP server have characters that hooks can't contain: correct them", w.Namespaces)
+	case !filepath.IsAbs(o.Program):
+		return fmt.Errorf("%q is not an absolute path", o.Program)
+	case !isTocsin(o.Program):
+		return fmt.Errorf("this program is named %q: rename it to tocsin, because uninstall finds entries by that name", filepath.Base(o.Program))
+	case !isWritable(o.Program):
+		return fmt.Errorf("the path %q has characters that configuration files can't contain: move the program", o.Program)
+	case !isWritable(o.StateDir):
+		return fmt.Errorf("the state directory %q has characters that configuration files can't contain: use another", o.StateDir)
+	case !isWritable(o.Inbox):
+		return fmt.Errorf("the client's name %q in its MCP server has characters that hooks can't contain: use another", o.Inbox)
+	case !isWritable(o.Namespaces):
+		return fmt.Errorf("the namespaces %q in its MCP server have characters that hooks can't contain: correct them", o.Namespaces)
 	}
 	return nil
 }
@@ -127,8 +127,8 @@ type Dirs struct {
 }
 
 // envOr returns the directory that the environment variable names, else the default.
-func (p Dirs) envOr(variable string, dir ...string) string {
-	if v := p.Getenv(variable); v != "" {
+func (d Dirs) envOr(variable string, dir ...string) string {
+	if v := d.Getenv(variable); v != "" {
 		return v
 	}
 	return filepath.Join(dir...)
@@ -200,15 +200,15 @@ type Hook struct {
 }
 
 // Any reports whether the file has an MCP server or a hook of Tocsin.
-func (f Entries) Any() bool { return f.Server.IsTocsin() || len(f.Hooks) > 0 }
+func (e Entries) Any() bool { return e.Server.IsTocsin() || len(e.Hooks) > 0 }
 
 // Program returns the program that the entries run, or nothing if they run none.
-func (f Entries) Program() string {
+func (e Entries) Program() string {
 	switch {
-	case f.Server.IsTocsin() && !f.Server.IsHTTP():
-		return f.Server.Command
-	case len(f.Hooks) > 0:
-		return f.Hooks[0].Program
+	case e.Server.IsTocsin() && !e.Server.IsHTTP():
+		return e.Server.Command
+	case len(e.Hooks) > 0:
+		return e.Hooks[0].Program
 	}
 	return ""
 }

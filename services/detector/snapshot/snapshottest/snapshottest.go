@@ -8,7 +8,7 @@ import (
 )
 
 // Stater is a type whose state can be written and read.
-type Stater interface{ State(*snapshot.State) }
+type Stater interface{ State(*snapshot.Codec) }
 
 // Fataler is a testing.TB or a rapid.T.
 type Fataler interface{ Fatal(...any) }

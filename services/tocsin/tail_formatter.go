@@ -13,27 +13,27 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// tailShow formats messages as text. A message on the bus may come from a detector or a
+// tailFormatter formats messages as text. A message on the bus may come from a detector or a
 // gateway of another version, or from another program: secrets are masked, and control
 // characters, which a terminal would obey, are made visible.
-type tailShow struct {
+type tailFormatter struct {
 	*tailCommand
 	mask *redact.Engine
 	log  *slog.Logger
 }
 
 // alert returns the text for an alert, empty if it is filtered out.
-func (s tailShow) alert(m bus.Message) (string, error) {
+func (f tailFormatter) alert(m bus.Message) (string, error) {
 	var a alert.Alert
 	if err := json.Unmarshal(m.Data, &a); err != nil {
-		s.log.Warn("ignored a message that is not an alert", "subject", m.Subject, "error", err)
+		f.log.Warn("ignored a message that is not an alert", "subject", m.Subject, "error", err)
 		return "", nil
 	}
-	if s.Category != "" && string(a.Category) != s.Category || !s.urgent(a.Severity) {
+	if f.Category != "" && string(a.Category) != f.Category || !f.urgent(a.Severity) {
 		return "", nil
 	}
-	s.mask.Alert(&a)
-	if s.JSON {
+	f.mask.Alert(&a)
+	if f.JSON {
 		line, err := a.MarshalJSON()
 		return visibleLine(line), err
 	}
@@ -48,16 +48,16 @@ func (s tailShow) alert(m bus.Message) (string, error) {
 }
 
 // notice returns the text for a message of an agent, empty if it is filtered out.
-func (s tailShow) notice(m bus.Message) (string, error) {
+func (f tailFormatter) notice(m bus.Message) (string, error) {
 	var n notify.Notice
 	if err := json.Unmarshal(m.Data, &n); err != nil {
-		s.log.Warn("ignored a message that is not a notice", "subject", m.Subject, "error", err)
+		f.log.Warn("ignored a message that is not a notice", "subject", m.Subject, "error", err)
 		return "", nil
 	}
-	if n = n.Clean(s.mask); !s.urgent(n.Level.Severity()) {
+	if n = n.Clean(f.mask); !f.urgent(n.Level.Severity()) {
 		return "", nil
 	}
-	if s.JSON {
+	if f.JSON {
 		line, err := json.Marshal(struct {
 			IsNotice bool `json:"notice"`
 			notify.Notice
@@ -75,8 +75,8 @@ func (s tailShow) notice(m bus.Message) (string, error) {
 	return tailText(at, string(n.Level), "notice", n.Context, n.Message, detail), nil
 }
 
-func (s tailShow) urgent(severity alert.Severity) bool {
-	return severity.Rank() >= alert.Severity(s.Severity).Rank()
+func (f tailFormatter) urgent(severity alert.Severity) bool {
+	return severity.Rank() >= alert.Severity(f.Severity).Rank()
 }
 
 // tailText returns one line, and a second one for the detail.
