@@ -114,7 +114,7 @@ func TestInstallReportsDisabledEntries(t *testing.T) {
 	for _, tt := range []struct{ client, path, text, want string }{
 		{"claude-code", ".claude/settings.json", `{"disableAllHooks":true}`, "Claude Code runs no hooks: they are turned off by disableAllHooks in "},
 		{"claude-code", ".claude/settings.json", `{"enabledPlugins":{"tocsin@tocsin":true}}`, "the plugin tocsin@tocsin is on (scope user)"},
-		{"codex", ".codex/config.toml", "[features]\nhooks = false\n", "Codex runs no hooks: they are turned off by features.hooks in "},
+		{"codex", ".codex/config.toml", "[features]\nhooks = false\n", "Codex CLI runs no hooks: they are turned off by features.hooks in "},
 		{"gemini-cli", ".gemini/settings.json", `{"hooksConfig":{"enabled":false},"mcp":{"excluded":["tocsin"]}}`, "Gemini CLI runs no hooks: they are turned off by hooksConfig.enabled in "},
 		{"gemini-cli", ".gemini/settings.json", `{"mcp":{"excluded":["tocsin"]}}`, "Gemini CLI does not start the server: it is turned off by mcp.excluded in "},
 	} {

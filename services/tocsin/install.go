@@ -18,7 +18,7 @@ import (
 
 // setupFlags are the flags of both install and uninstall.
 type setupFlags struct {
-	Client string `arg:"" enum:"claude-code,codex,gemini-cli,cursor,vscode" help:"MCP client: ${enum}."`
+	Client string `arg:"" enum:"${agents}" help:"MCP client: ${enum}."`
 	Scope  string `help:"Files to change: of the project in the working directory, or of the user, for all projects: ${enum}. Default: ${default}." enum:"project,user" default:"project" placeholder:"SCOPE"`
 	DryRun bool   `help:"Print the changes as a diff and write nothing."`
 }

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/tocsin-bus/tocsin/services/dashboard"
 	"github.com/tocsin-bus/tocsin/services/detector"
 	"github.com/tocsin-bus/tocsin/services/ingest"
@@ -38,6 +40,9 @@ type cli struct {
 	Healthcheck healthcheckCommand `cmd:"" help:"Check the services that run here, for orchestrators."`
 	Version     quick.Version      `cmd:"" help:"Print version, commit and Go version."`
 }
+
+// Vars returns the variables in the tags.
+func (*cli) Vars() kong.Vars { return quick.Vars() }
 
 func main() {
 	if code, ran := quick.Run(os.Args[1:]); ran {

@@ -11,13 +11,14 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/detector/ruleset"
 	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
+	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
 // parsed returns a parsed command line.
 func parsed(t *testing.T, args ...string) (*cli, error) {
 	t.Helper()
 	line := &cli{}
-	k, err := kong.New(line, kong.Configuration(noSettings))
+	k, err := service.NewParser(line, kong.Configuration(noSettings))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +28,7 @@ func parsed(t *testing.T, args ...string) (*cli, error) {
 
 // TestHelpShowsDefaults expects the help of each flag to show its default.
 func TestHelpShowsDefaults(t *testing.T) {
-	k, err := kong.New(&cli{}, kong.Configuration(noSettings))
+	k, err := service.NewParser(&cli{}, kong.Configuration(noSettings))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +56,7 @@ func TestHelpShowsDefaults(t *testing.T) {
 // TestQuickLines checks that the command lines of package quick say and take what the
 // whole command line does.
 func TestQuickLines(t *testing.T) {
-	whole, err := kong.New(&cli{}, kong.Configuration(noSettings))
+	whole, err := service.NewParser(&cli{}, kong.Configuration(noSettings))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,7 @@ func TestQuickLines(t *testing.T) {
 			continue
 		}
 		found++
-		k, err := kong.New(line, kong.Configuration(noSettings))
+		k, err := service.NewParser(line, kong.Configuration(noSettings))
 		if err != nil {
 			t.Fatal(err)
 		}

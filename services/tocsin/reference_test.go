@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
 // TestSettingsReference checks that docs/reference/settings.md lists every environment
@@ -33,7 +35,7 @@ func TestSettingsReference(t *testing.T) {
 		documented = append(documented, name[1])
 	}
 
-	parser, err := kong.New(&cli{}, kong.Configuration(noSettings))
+	parser, err := service.NewParser(&cli{}, kong.Configuration(noSettings))
 	if err != nil {
 		t.Fatal(err)
 	}

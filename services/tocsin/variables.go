@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
 // systemVariables returns the variables of the system that a gateway, or the bus that it
@@ -21,7 +23,7 @@ func systemVariables() []string {
 // gatewayVariables returns the variables that a client has to pass to its gateway: all that the
 // gateway, or the bus that it may start, reads.
 func gatewayVariables() ([]string, error) {
-	k, err := kong.New(&cli{}, kong.Configuration(noSettings))
+	k, err := service.NewParser(&cli{}, kong.Configuration(noSettings))
 	if err != nil {
 		return nil, fmt.Errorf("list the settings: %w", err)
 	}

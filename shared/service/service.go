@@ -89,6 +89,15 @@ type Command interface{ Common() Settings }
 // Common makes a struct that embeds Settings a Command.
 func (s Settings) Common() Settings { return s }
 
+// NewParser returns a parser of the command line. If line has a method Vars() [kong.Vars],
+// its tags may refer to these variables.
+func NewParser(line any, options ...kong.Option) (*kong.Kong, error) {
+	if l, ok := line.(interface{ Vars() kong.Vars }); ok {
+		options = append(options, l.Vars())
+	}
+	return kong.New(line, options...)
+}
+
 // Main parses the command line into cli, runs the chosen command until it returns or the
 // process gets SIGINT or SIGTERM, and returns the exit code.
 func Main(name, description string, cli Command) int {
@@ -103,7 +112,7 @@ func Main(name, description string, cli Command) int {
 // environment. It clears the environment, so the process must be about to end.
 func IsValid(cli Command, args []string) bool {
 	os.Clearenv()
-	k, err := kong.New(cli, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}), kong.Configuration(ignoreFile))
+	k, err := NewParser(cli, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}), kong.Configuration(ignoreFile))
 	if err != nil {
 		return false
 	}
@@ -118,7 +127,7 @@ func ignoreFile(io.Reader) (kong.Resolver, error) {
 
 func run(ctx context.Context, args []string, name, description string, cli Command, env Env) int {
 	exited, code, found := false, ExitOK, settingsFiles{}
-	k, err := kong.New(cli,
+	k, err := NewParser(cli,
 		kong.Name(name), kong.Description(description),
 		kong.Writers(env.Stdout, env.Stderr),
 		kong.Configuration(loadYAML),

@@ -78,7 +78,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("<!doctype html><title>a page</title>" + page)) // the browser reports a short page
 }
 
-// NeedScript skips the test if the binary was built without the page script.
+// NeedScript skips the test if the binary was built without the browser script.
 func NeedScript(t *testing.T, ingestURL string) {
 	t.Helper()
 	if a := e2etest.Get(t, ingestURL+"/tocsin.js"); a.Status == http.StatusServiceUnavailable {

@@ -5,18 +5,34 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/hook"
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 )
 
 const (
 	session = "00893aaf-19fa-41d2-8238-13269b9b3ca0"
 	block   = "--- ALERTS (1) ---\n" + `[{"severity":"error","title":"Server error: POST /a → 500"}]`
 )
+
+// TestAgents checks that a format is known for each agent that has hooks.
+func TestAgents(t *testing.T) {
+	var want []string
+	for _, agent := range inbox.Agents() {
+		if agent.HasHooks {
+			want = append(want, agent.Name)
+		}
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, hook.Agents()); diff != "" {
+		t.Errorf("Agents() (-want +got):\n%s", diff)
+	}
+}
 
 // TestGolden parses and answers the inputs that each agent documents.
 func TestGolden(t *testing.T) {

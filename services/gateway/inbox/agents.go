@@ -10,19 +10,21 @@ type Agent struct {
 	MCP string
 	// Title is its name for people.
 	Title string
+	// HasHooks reports whether it runs hooks.
+	HasHooks bool
 }
 
 // geminiMCP is the MCP name of Gemini CLI. Older versions append "-" and the name
 // under which the server is configured.
 const geminiMCP = "gemini-cli-mcp-client"
 
-// Agents lists the known coding agents.
+// Agents lists the known coding agents, which tocsin install, hook and wait take.
 func Agents() []Agent {
 	return []Agent{
-		{Name: "claude-code", MCP: "claude-code", Title: "Claude Code"},
-		{Name: "codex", MCP: "codex-mcp-client", Title: "Codex CLI"},
-		{Name: "gemini-cli", MCP: geminiMCP, Title: "Gemini CLI"},
-		{Name: "cursor", MCP: "cursor-vscode", Title: "Cursor"},
+		{Name: "claude-code", MCP: "claude-code", Title: "Claude Code", HasHooks: true},
+		{Name: "codex", MCP: "codex-mcp-client", Title: "Codex CLI", HasHooks: true},
+		{Name: "gemini-cli", MCP: geminiMCP, Title: "Gemini CLI", HasHooks: true},
+		{Name: "cursor", MCP: "cursor-vscode", Title: "Cursor", HasHooks: true},
 		{Name: "vscode", MCP: "Visual Studio Code", Title: "VS Code"},
 	}
 }

@@ -68,7 +68,7 @@ var tools = sync.OnceValue(func() []tool {
 	add(newTool("observe",
 		"Show what happens in the watched apps, newest first, and deliver the alerts raised since your last call (in a second block, each once). "+
 			"what: status (default): whether each app is fine or sends nothing; alerts: the alert history; errors, logs, network, vitals, actions, security: events; ci: the latest CI results; kubernetes: events of watched clusters, and faults with logs; noise: the rules that hide noise. "+
-			"An answer has at most 40 KB: truncated.left_out counts older entries, before reads on.",
+			"Answers have at most 40 KiB: truncated.left_out counts older entries, before reads on.",
 		(*server).observe))
 	add(newTool("configure",
 		"Enable or disable alert notifications (action streaming); list or change the rules that hide noise (noise); empty the inbox of pending alerts (clear); ack: suppress repeats of one alert until it escalates, resolves or 24 h pass (unack undoes it); silence: suppress matching alerts for some minutes (silence_list, unsilence); show the health of Tocsin itself (health).",

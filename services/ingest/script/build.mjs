@@ -37,7 +37,7 @@ const code = outputFiles[0].text;
 const map = {
   version: 3,
   sources: ['tocsin.js'],
-  sourcesContent: ['// The page script of Tocsin, from services/ingest/script.'],
+  sourcesContent: ['// The browser script of Tocsin, from services/ingest/script.'],
   ignoreList: [0],
   mappings: code.trimEnd().split('\n').fill('AAAA').join(';'),
 };

@@ -7,9 +7,9 @@ cd "$(dirname "$0")"
 
 without() {
 	if [ -f dist/tocsin.js ]; then
-		echo "tocsin.js: $1: the binary keeps the page script that was built before"
+		echo "tocsin.js: $1: the binary keeps the browser script that was built before"
 	else
-		echo "tocsin.js: $1: the binary has no page script"
+		echo "tocsin.js: $1: the binary has no browser script"
 	fi
 	exit 0
 }

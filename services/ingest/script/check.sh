@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks the types of the page script, if Node is installed.
+# Checks the types of the browser script, if Node is installed.
 set -eu
 cd "$(dirname "$0")"
 

@@ -28,7 +28,7 @@ func bundle() []byte {
 }
 
 // missing is the answer of a binary without the script.
-const missing = "this build of Tocsin was built without the page script, as go install does: install a release from https://github.com/tocsin-bus/tocsin/releases, or clone the repository and run make build with Node.js 18 or newer; then restart tocsin\n"
+const missing = "this build of Tocsin was built without the browser script, as go install does: install a release from https://github.com/tocsin-bus/tocsin/releases, or clone the repository and run make build with Node.js 20.19 or newer; then restart tocsin\n"
 
 // Handler returns a handler that answers with the script. The caller decides which methods
 // and which pages it serves.

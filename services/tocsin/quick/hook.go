@@ -30,7 +30,7 @@ const exitWake = 2
 // Hook is the command `tocsin hook`, which answers the hooks of coding agents.
 type Hook struct {
 	service.BusFlags
-	Client   string        `help:"Coding agent that runs the hook: claude-code, codex, gemini-cli or cursor." required:"" enum:"claude-code,codex,gemini-cli,cursor" placeholder:"NAME"`
+	Client   string        `help:"Coding agent that runs the hook: ${enum}." required:"" enum:"${agents_with_hooks}" placeholder:"NAME"`
 	Inbox    string        `help:"Inbox to use: that of the gateway with this --client. Default: the inbox of the agent's gateway in the project directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
 	Stop     bool          `help:"Block the agent's first stop while an error alert is pending. Default: on." default:"true" negatable:"" env:"TOCSIN_HOOK_STOP"`
 	Wait     time.Duration `help:"After the agent has stopped, wait up to this long for an alert to wake it: for a Stop hook of Claude Code with asyncRewake." placeholder:"D"`

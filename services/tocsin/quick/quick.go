@@ -7,6 +7,9 @@ package quick
 import (
 	"strings"
 
+	"github.com/alecthomas/kong"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
@@ -37,6 +40,25 @@ type (
 		Version Version `cmd:"" help:"Print version, commit and Go version."`
 	}
 )
+
+// Vars returns the variables in the tags of this package's commands: the names of the
+// coding agents.
+func Vars() kong.Vars {
+	var all, withHooks []string
+	for _, agent := range inbox.Agents() {
+		all = append(all, agent.Name)
+		if agent.HasHooks {
+			withHooks = append(withHooks, agent.Name)
+		}
+	}
+	return kong.Vars{"agents": strings.Join(all, ", "), "agents_with_hooks": strings.Join(withHooks, ", ")}
+}
+
+// Vars returns the variables in the tags.
+func (hookLine) Vars() kong.Vars { return Vars() }
+
+// Vars returns the variables in the tags.
+func (waitLine) Vars() kong.Vars { return Vars() }
 
 // Run runs the command that args name, and returns the exit status of the process. It does
 // nothing and reports false where args name another command, or where there is a settings

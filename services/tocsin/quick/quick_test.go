@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/tocsin-bus/tocsin/shared/service"
 )
 
 func TestLine(t *testing.T) {
@@ -16,7 +18,7 @@ func TestLine(t *testing.T) {
 	} {
 		got := ""
 		if line := Line(strings.Fields(args)); line != nil {
-			k, err := kong.New(line, kong.Configuration(func(io.Reader) (kong.Resolver, error) { return nil, nil }))
+			k, err := service.NewParser(line, kong.Configuration(func(io.Reader) (kong.Resolver, error) { return nil, nil }))
 			if err != nil {
 				t.Fatal(err)
 			}

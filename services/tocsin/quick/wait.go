@@ -19,7 +19,7 @@ import (
 // Wait is the command `tocsin wait`, which blocks until an alert arrives.
 type Wait struct {
 	service.BusFlags
-	Agent    string        `help:"Use the inbox of this coding agent in the working directory: claude-code, codex, gemini-cli, cursor or vscode." placeholder:"NAME"`
+	Agent    string        `help:"Use the inbox of this coding agent in the working directory: ${agents}." placeholder:"NAME"`
 	Client   string        `help:"Use the inbox of the gateway with this --client, which then does not deliver the alerts again. Default: an inbox of tocsin wait in the working directory." env:"TOCSIN_CLIENT" placeholder:"NAME"`
 	Severity string        `help:"Minimum severity to wait for: info, warning or error. Default: any." placeholder:"S"`
 	Timeout  time.Duration `help:"Maximum time to wait, such as 30s or 5m; then exit with status 3. Default: no limit." placeholder:"D"`
@@ -47,7 +47,7 @@ func (c *Wait) Validate(line *kong.Context) error {
 		return errors.New("--severity must be one of info, warning, error")
 	}
 	if _, known := inbox.FindAgent(c.Agent); !known && c.Agent != "" {
-		return errors.New("--agent must be one of claude-code, codex, gemini-cli, cursor, vscode")
+		return errors.New("--agent must be one of " + Vars()["agents"])
 	}
 	if c.Timeout < 0 {
 		return errors.New("--timeout must not be negative")

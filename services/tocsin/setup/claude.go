@@ -41,7 +41,7 @@ func claudeCode() Client {
 	}}
 	dir := func(p Dirs) string { return p.envOr("CLAUDE_CONFIG_DIR", p.Home, ".claude") }
 	return Client{
-		Name: name, Title: "Claude Code", Programs: []string{"claude"}, HasHooks: true, Dir: dir,
+		Agent: agent(name), Programs: []string{"claude"}, Dir: dir,
 		Files: func(p Dirs, s Scope) []File {
 			if s == User {
 				return []File{

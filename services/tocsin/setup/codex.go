@@ -13,7 +13,7 @@ func codex() Client {
 	hooks := jsonFormat{hooks: claudeHooks(name)}
 	dir := func(p Dirs) string { return p.envOr("CODEX_HOME", p.Home, ".codex") }
 	return Client{
-		Name: name, Title: "Codex", Programs: []string{"codex"}, HasHooks: true, ReadsParents: true, Dir: dir,
+		Agent: agent(name), Programs: []string{"codex"}, ReadsParents: true, Dir: dir,
 		Files: func(p Dirs, s Scope) []File {
 			at := dir(p)
 			if s == Project {

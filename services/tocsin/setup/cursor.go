@@ -22,7 +22,7 @@ func cursor() Client {
 	}}
 	dir := func(p Dirs) string { return filepath.Join(p.Home, ".cursor") }
 	return Client{
-		Name: name, Title: "Cursor", Programs: []string{"cursor", "cursor-agent"}, HasHooks: true, Dir: dir,
+		Agent: agent(name), Programs: []string{"cursor", "cursor-agent"}, Dir: dir,
 		Files: func(p Dirs, s Scope) []File {
 			at := dir(p)
 			if s == Project {

@@ -40,7 +40,7 @@ func geminiCLI() Client {
 	}
 	dir := func(p Dirs) string { return filepath.Join(p.envOr("GEMINI_CLI_HOME", p.Home), ".gemini") }
 	return Client{
-		Name: name, Title: "Gemini CLI", Programs: []string{"gemini"}, HasHooks: true, Dir: dir,
+		Agent: agent(name), Programs: []string{"gemini"}, Dir: dir,
 		Files: func(p Dirs, s Scope) []File {
 			at := dir(p)
 			if s == Project {

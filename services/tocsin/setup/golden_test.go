@@ -8,9 +8,22 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 )
 
 var update = flag.Bool("update", false, "overwrite the golden files")
+
+// TestClients checks that every known agent can be set up.
+func TestClients(t *testing.T) {
+	var got []inbox.Agent
+	for _, c := range Clients() {
+		got = append(got, c.Agent)
+	}
+	if diff := cmp.Diff(inbox.Agents(), got); diff != "" {
+		t.Errorf("agents of Clients() (-want +got):\n%s", diff)
+	}
+}
 
 // TestGolden compares what is written into new files, for each client and scope. The head
 // of each golden file links the page that documents the format.

@@ -24,6 +24,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 )
 
 // ServerName is the name of the MCP server in every client.
@@ -136,12 +138,9 @@ func (d Dirs) envOr(variable string, dir ...string) string {
 
 // Client is a client that can be set up.
 type Client struct {
-	// Name is its name in tocsin's commands, Title its name in messages.
-	Name, Title string
+	inbox.Agent
 	// Programs are the names of its executables.
 	Programs []string
-	// HasHooks reports whether it runs hooks.
-	HasHooks bool
 	// Dir returns its directory of the user, which exists if the user has used it.
 	Dir func(Dirs) string
 	// Files returns the files of a scope, in the order in which they are written.
@@ -159,9 +158,18 @@ type Client struct {
 	NextSteps func(Scope, Options) []string
 }
 
-// Clients returns all clients that can be set up.
+// Clients returns all clients that can be set up: those of [inbox.Agents].
 func Clients() []Client {
 	return []Client{claudeCode(), codex(), geminiCLI(), cursor(), vscode()}
+}
+
+// agent returns the known agent with a name.
+func agent(name string) inbox.Agent {
+	known, found := inbox.FindAgent(name)
+	if !found {
+		panic("setup: inbox.Agents does not list " + name)
+	}
+	return known
 }
 
 // Lookup returns the client with a name.

@@ -10,7 +10,7 @@ func vscode() Client {
 	format := jsonFormat{serversKey: "servers", serverType: "stdio"}
 	dir := func(p Dirs) string { return filepath.Join(p.Config, "Code", "User") }
 	return Client{
-		Name: "vscode", Title: "VS Code", Programs: []string{"code"}, Dir: dir,
+		Agent: agent("vscode"), Programs: []string{"code"}, Dir: dir,
 		Files: func(p Dirs, s Scope) []File {
 			at := dir(p)
 			if s == Project {
