@@ -225,7 +225,7 @@ func (h *handler) silence(r *http.Request) (any, error) {
 			added, _, err := h.actions.silences(s).Silence(ctx, matcher, duration, b.Reason, createdBy)
 			switch {
 			case errors.Is(err, silence.ErrFull):
-				return nil, httpserve.Refuse(http.StatusConflict, fmt.Sprintf("there are %d silences already, which is the limit: end one", silence.MaxSilences))
+				return nil, httpserve.Refuse(http.StatusConflict, fmt.Sprintf("there are %d silences already, the maximum: end one", silence.MaxSilences))
 			case errors.Is(err, silence.ErrTruncated):
 				return nil, httpserve.Refuse(http.StatusBadRequest, err.Error())
 			case err != nil:

@@ -186,7 +186,7 @@ func TestAddress(t *testing.T) {
 	checkContains(t, "Run beyond loopback without a token", fmt.Sprint(err), "TOCSIN_TOKEN")
 	cfg.Addr = ""
 	byDefault, err := lc.Listen(t.Context(), "tcp", DefaultAddr)
-	if err == nil { // else it is taken by something else
+	if err == nil { // otherwise the port is taken
 		defer func() { _ = byDefault.Close() }()
 	}
 	l, err := cfg.listen(t.Context())

@@ -113,7 +113,7 @@ func (h *handler) signOut(r *http.Request) (httpserve.Answer, error) {
 // sent. If the page was loaded by TLS, which its Origin shows even behind a proxy, the
 // browser sends it by TLS only.
 func newSignInCookie(r *http.Request, value string, ttl time.Duration) string {
-	cookie := http.Cookie{ //nolint:gosec // Secure only if the page was loaded by TLS, else browsers would drop the cookie
+	cookie := http.Cookie{ //nolint:gosec // Secure only if the page was loaded by TLS: otherwise browsers would drop the cookie
 		Name: signInCookie, Value: value, Path: "/", MaxAge: int(ttl.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://"),
 	}

@@ -16,7 +16,7 @@ import (
 const (
 	// maxReaders is the maximum number of readers; more are refused.
 	maxReaders = 256
-	// readersRetry is when a refused reader may retry, in seconds.
+	// readersRetry is how many seconds a refused reader waits before it retries.
 	readersRetry = 5
 	// heartbeat is how often a comment shows readers that the stream is alive.
 	heartbeat = 15 * time.Second
@@ -24,9 +24,9 @@ const (
 	writeTimeout = 30 * time.Second
 	// maxWrite is how many bytes are written at once, unless one alert is larger.
 	maxWrite = 64 << 10
-	// aheadWait is how long a reader's position may be ahead of this dashboard, which then
-	// lags behind the dashboard that the reader comes from, and catches up within
-	// checkEvery. After that, the position is of a stream that was recreated.
+	// aheadWait is how long a position that is ahead of this dashboard is waited for. A reader
+	// that comes from another dashboard may have read more than this one, which catches up
+	// within checkEvery. If it does not, the stream was recreated.
 	aheadWait = checkEvery + time.Second
 	aheadPoll = 20 * time.Millisecond
 )
@@ -34,7 +34,7 @@ const (
 // hello starts a stream: a browser that loses it reconnects after a second.
 var hello = httpserve.AppendComment(httpserve.AppendRetry(nil, time.Second), "tocsin")
 
-// heartbeatComment keeps the connection open, also in proxies.
+// heartbeatComment keeps the connection open, through proxies, too.
 var heartbeatComment = httpserve.AppendComment(nil, "heartbeat")
 
 // droppedEvent returns the event with the number of alerts that a slow reader missed.

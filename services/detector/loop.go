@@ -187,7 +187,7 @@ func (l *loop) handle(in input) {
 	} else {
 		l.countGap(m.Seq)
 	}
-	if m.Seq > l.position.Telemetry { // else the snapshot contains it and only the ring needs it
+	if m.Seq > l.position.Telemetry { // otherwise the snapshot contains it and only the ring needs it
 		l.apply(in)
 	}
 	for i := range m.Events {

@@ -28,7 +28,7 @@ const (
 	// maxBody is the largest body, in bytes.
 	maxBody = 1 << 20
 	// firstRead is the initial size of a buffer. It grows with the bytes that have arrived, not
-	// with Content-Length: else a few slow senders could reserve all memory.
+	// with Content-Length: otherwise a few slow senders could reserve all memory.
 	firstRead = 16 << 10
 )
 

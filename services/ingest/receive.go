@@ -13,14 +13,14 @@ import (
 )
 
 // receive reads the body of a request, decompresses it and calls prepare, which decodes,
-// cleans and encodes. Its errors are refusals. The caller calls release once the result is
-// stored.
+// cleans and encodes. If receive returns an error, the request is refused. The caller calls
+// release once the result is stored.
 func receive[T any](h *handler, r *http.Request, accepted bodyFormat, prepare func(*body) (T, error)) (prepared T, release func(), err error) {
 	b, err := h.readBody(r, accepted)
 	if err != nil {
 		return prepared, nil, err
 	}
-	ok := false // until all is done, also if prepare panics
+	ok := false // stays false if prepare fails or panics: the body is then released
 	defer func() {
 		if !ok {
 			b.release()

@@ -113,7 +113,7 @@ func (s *busSupervisor) start() error {
 	return nil
 }
 
-// reap collects the exit status of a bus that we started, which would else stay a zombie.
+// reap collects the exit status of a bus that we started, which would otherwise stay a zombie.
 func (s *busSupervisor) reap() {
 	if s.pid == 0 {
 		return

@@ -94,7 +94,7 @@ func replicaProblem(info *jetstream.StreamInfo) string {
 		return "" // a single server
 	}
 	var problems []string
-	// More replicas are in a stream's configuration at once, and on the servers later.
+	// A replica count that was raised shows in the configuration before the replicas exist.
 	if has, wanted := 1+len(cluster.Replicas), info.Config.Replicas; has < wanted {
 		problems = append(problems, fmt.Sprintf("%d of %d replicas exist, the others are being created", has, wanted))
 	}

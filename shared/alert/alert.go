@@ -84,7 +84,7 @@ const (
 )
 
 // SignalKey is the Context key of what an anomaly counted: SignalLogs or SignalRequests.
-// Subscription filters distinguish the two by it.
+// Subscription filters use it to distinguish the two.
 const SignalKey = "signal"
 
 // OutcomeKey is the Context key of how a finding ended. NewLevel is the one outcome that is

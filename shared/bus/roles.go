@@ -155,42 +155,42 @@ func dashboardRequests() []string {
 
 func subjects(list ...string) []string { return list }
 
-// streamInfo allows to ask for the state of any stream.
+// streamInfo permits asking for the state of any stream.
 func streamInfo() []string { return subjects(apiInfo + "*") }
 
-// consume allows what every consumer needs, see follow.
+// consume permits what every consumer needs, see follow.
 func consume() []string {
 	return slices.Concat(subjects("$JS.API.INFO"), streamInfo(), subjects("$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>"))
 }
 
-// follow allows to make consumers of a stream, and to read from them.
+// follow permits making consumers of a stream and reading from them.
 func follow(stream string) []string {
 	return subjects("$JS.API.CONSUMER.*."+stream+".>", "$JS.API.CONSUMER.MSG.NEXT."+stream+".>")
 }
 
-// readBySequence allows direct gets from a sequence on.
+// readBySequence permits direct gets from a sequence on.
 func readBySequence(stream string) []string { return subjects(apiDirectGet + stream) }
 
-// readBySubject allows direct gets of the newest message of each subject that matches.
+// readBySubject permits direct gets of the newest message of each subject that matches.
 func readBySubject(stream, subject string) []string {
 	return subjects(apiDirectGet + stream + "." + subject)
 }
 
-// read allows all direct gets of a stream.
+// read permits all direct gets of a stream.
 func read(stream string) []string {
 	return slices.Concat(readBySequence(stream), readBySubject(stream, ">"))
 }
 
-// deleteMessages allows to delete single messages of a stream.
+// deleteMessages permits deleting single messages of a stream.
 func deleteMessages(stream string) []string { return subjects(apiDelete + stream) }
 
-// writeKeys allows to write and delete the keys of a bucket.
+// writeKeys permits writing and deleting the keys of a bucket.
 func writeKeys(bucket string) []string { return subjects(keyPrefix(bucket) + ">") }
 
-// keys allows to write and read the keys of a bucket.
+// keys permits writing and reading the keys of a bucket.
 func keys(bucket string) []string { return slices.Concat(writeKeys(bucket), read(kvPrefix+bucket)) }
 
-// objects allows to write and read the objects of a bucket.
+// objects permits writing and reading the objects of a bucket.
 func objects(bucket string) []string {
 	stream := objectPrefix + bucket
 	return slices.Concat(

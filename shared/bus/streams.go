@@ -166,7 +166,7 @@ func keyValue(cfg jetstream.StreamConfig) jetstream.StreamConfig {
 	return cfg
 }
 
-// deletable allows to delete single messages by their sequence. Deleting a key of a bucket
+// deletable permits deleting single messages by their sequence. Deleting a key of a bucket
 // would leave a marker.
 func deletable(cfg jetstream.StreamConfig) jetstream.StreamConfig {
 	cfg.DenyDelete = false

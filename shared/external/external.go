@@ -131,7 +131,7 @@ func (a *Alert) Validate() error {
 	case a.Omitted < 0:
 		return &FieldError{"omitted", "must not be negative"}
 	case (a.Source == alert.SourceKubernetes) != (a.Fault != nil):
-		return &FieldError{"fault", "must be there where the source is " + alert.SourceKubernetes + ", and nowhere else"}
+		return &FieldError{"fault", "must be set if, and only if, source is " + alert.SourceKubernetes}
 	case a.Fault != nil:
 		return a.Fault.validate()
 	}

@@ -154,7 +154,7 @@ func New(cfg Config) *Front {
 		}
 	}
 	if f.cfg.NotFound == "" {
-		f.cfg.NotFound = "not found: there are " + strings.Join(f.listed, ", ")
+		f.cfg.NotFound = "not found; the endpoints are: " + strings.Join(f.listed, ", ")
 	}
 	return f
 }

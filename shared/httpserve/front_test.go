@@ -70,7 +70,7 @@ func send(h http.Handler, method, path string, header ...string) *httptest.Respo
 
 func TestFrontRoutes(t *testing.T) {
 	const token = "Bearer secret"
-	const listed = `{"ok":false,"error":"not found: there are GET /things, POST /things, DELETE /things/{id}, POST /folder/, /any, GET /read, GET /panic, GET /late-panic, GET /error, GET /refused"}`
+	const listed = `{"ok":false,"error":"not found; the endpoints are: GET /things, POST /things, DELETE /things/{id}, POST /folder/, /any, GET /read, GET /panic, GET /late-panic, GET /error, GET /refused"}`
 	front := httpserve.New(testConfig())
 	for _, c := range []struct {
 		method, path string

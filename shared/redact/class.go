@@ -13,7 +13,7 @@ const (
 	className       // characters of an unquoted field name
 	classSpace
 	classCommandEnd // ends a command on a line
-	classSwitch     // flags of one letter that curl has before -u in one word
+	classSwitch     // one-letter curl flags that may precede u in a combined flag (-sSu)
 	classPlainEnd   // may end a value without quotes
 	classShortEnd   // ends a short value without quotes
 	classLabel      // characters of the label of a field

@@ -13,8 +13,8 @@ type Engine struct {
 	// lead has bit r of lead[k][b] set if byte b may be at index k of a start of rule r. A rule
 	// is tried where its bit is set for three bytes in a row.
 	lead [3][256]uint64
-	// startPairs has a bit for each pair of bytes with which a match of some rule may begin. Most
-	// positions of a text are skipped by it.
+	// startPairs has a bit for each pair of bytes with which a match of some rule may begin. It
+	// lets most positions of a text be skipped.
 	startPairs [1 << 16 / 64]uint64
 	// shapeRules has the bits of the rules that recognize a token by its shape alone.
 	shapeRules uint64

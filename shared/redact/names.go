@@ -30,8 +30,8 @@ type names struct {
 	words map[string]grade
 	// pairs match two adjacent words, without a separator. They are strong or count.
 	pairs map[string]grade
-	// begin has a bit for the first letter of each word and pair, by length: most words of
-	// names are skipped by it.
+	// begin has a bit for the first letter of each word and pair, by length. It lets
+	// most words of names be skipped.
 	begin [maxName + 1]uint32
 }
 
@@ -128,7 +128,7 @@ func (n *names) gradeWords(name string) (grade, bool) {
 	if len(name) < len("pin") {
 		return harmless, false
 	}
-	if isSmall(name) {
+	if isLowerWord(name) {
 		return n.gradeWord(name)
 	}
 	sp := splitter{names: n}
@@ -155,8 +155,8 @@ func (n *names) gradeWords(name string) (grade, bool) {
 	return sp.best, sp.last
 }
 
-// isSmall reports whether a name is one word of small letters.
-func isSmall(name string) bool {
+// isLowerWord reports whether a name is one word of lower-case letters.
+func isLowerWord(name string) bool {
 	for i := range len(name) {
 		if name[i] < 'a' || name[i] > 'z' {
 			return false
@@ -165,7 +165,7 @@ func isSmall(name string) bool {
 	return true
 }
 
-// gradeWord is gradeWords for one word of small letters, as most names are.
+// gradeWord is gradeWords for one word of lower-case letters, as most names are.
 func (n *names) gradeWord(word string) (grade, bool) {
 	if endsInPassword(word) {
 		return strong, true

@@ -81,7 +81,7 @@ func TestSettingsAndExitCodes(t *testing.T) {
 		"silent about it":               {args: []string{"whisper"}, here: "name: here\n", out: "world 1 []"},
 		"silent, with the user's own":   {args: []string{"whisper"}, file: "name: file\n", out: "file 1 []"},
 		"a broken named file":           {args: []string{"greet", "--config=other.yaml"}, other: "a: [", code: ExitUsage, err: "other.yaml: yaml"},
-		"a named file must be there":    {args: []string{"greet", "--config=none.yaml"}, code: ExitUsage, err: "none.yaml"},
+		"a named file must exist":       {args: []string{"greet", "--config=none.yaml"}, code: ExitUsage, err: "none.yaml"},
 		"a wrong key in a named file":   {args: []string{"greet", "--config=other.yaml"}, other: "colour: x\n", code: ExitUsage, err: `"colour" is no setting`},
 		"empty is not set":              {args: []string{"greet"}, env: map[string]string{"TEST_GREET_NAME": ""}, out: "world 1 []"},
 		"blank is not set":              {args: []string{"greet"}, env: map[string]string{"TEST_GREET_NAME": " \t"}, out: "world 1 []"},

@@ -51,7 +51,7 @@ func changeRecord[L interface{ Encode() ([]byte, error) }](
 	case errors.Is(err, nats.ErrNoResponders):
 		return Record{}, errNoBucket
 	case errors.Is(err, bus.ErrConflict):
-		return Record{}, fmt.Errorf("others change the silences all the time: try again: %w", err)
+		return Record{}, fmt.Errorf("the silences were changed concurrently too often: try again: %w", err)
 	case err != nil:
 		return Record{}, fmt.Errorf("change the silences: %w", err)
 	}

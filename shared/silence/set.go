@@ -27,7 +27,7 @@ const (
 )
 
 // ErrFull is returned when MaxSilences are active.
-var ErrFull = fmt.Errorf("there are %d silences already, which is the most: end one with unsilence (silence_list shows them)", MaxSilences)
+var ErrFull = fmt.Errorf("there are %d silences already, the maximum: end one with unsilence (silence_list shows them)", MaxSilences)
 
 // ErrUnknown is returned when nothing active has an id.
 var ErrUnknown = errors.New("no such id")

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrExposed is returned for a directory of another user that everybody can write:
-// every user could exchange credentials and runtime.json.
+// every user could replace credentials and runtime.json.
 var ErrExposed = errors.New("state directory is not safe")
 
 // Write permissions of group and others.

@@ -153,7 +153,7 @@ func parseRows(r io.Reader) (times []time.Time, values []float64, err error) {
 		}
 		value, err := strconv.ParseFloat(row[1], 64)
 		if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
-			return nil, nil, fmt.Errorf("line %d: value %q is no number", line, row[1])
+			return nil, nil, fmt.Errorf("line %d: value %q is not a number", line, row[1])
 		}
 		times, values = append(times, at), append(values, value)
 	}

@@ -148,7 +148,7 @@ func (l *links) correlate(a *alert.Alert) {
 }
 
 // correlateEscalation gives the alert about an escalating error the correlation id of a spike
-// just before it. A spike just after it gets the id of the escalation. Mostly both are about
+// just before it. A spike just after it gets the id of the escalation. Usually both are about
 // the same errors.
 func (l *links) correlateEscalation(a *alert.Alert) {
 	if l.anomaly.isBefore(a) {

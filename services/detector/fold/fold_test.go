@@ -279,7 +279,7 @@ func TestCIEpisodes(t *testing.T) {
 	}
 }
 
-// TestCIStorm checks that a result that repeats is bounded, and that no count grows by it,
+// TestCIStorm checks that a result that repeats is bounded, and that it raises no count,
 // because it updates one alert.
 func TestCIStorm(t *testing.T) {
 	s := newScript()

@@ -21,7 +21,7 @@ const (
 
 // releases remembers the releases of one app, to find deploys: alerts just after a deploy
 // are likely to be about it. The first release of an app is not a deploy, because an app
-// that is new to the detector was mostly deployed long ago. The zero value has no releases
+// that is new to the detector was usually deployed long ago. The zero value has no releases
 // and takes no memory.
 type releases struct {
 	// firstSeen is when each release was first seen, in milliseconds since 1970, and 0 for
@@ -29,8 +29,8 @@ type releases struct {
 	firstSeen *lru.Map[string, int64]
 	size      int
 	evicted   uint64
-	// latest is the release seen last, which mostly is the next one, too; latestSince is
-	// when it was first seen.
+	// latest is the release seen last, and usually the next one, too; latestSince is when
+	// it was first seen.
 	latest      string
 	latestSince int64
 }

@@ -60,7 +60,7 @@ func (m *Map[K, V]) Peek(key K) *V {
 
 // Add sets key to value, marks it as used and returns a pointer to the stored value, which
 // is valid until the entry is evicted or deleted. evicted is the entry that was evicted for
-// it, if the map was full, else nil.
+// it, if the map was full, or nil.
 func (m *Map[K, V]) Add(key K, value V) (stored *V, evicted *Entry[K, V]) {
 	if n := m.index[key]; n != nil {
 		n.entry.Value = value

@@ -166,7 +166,7 @@ func (t *Table) RecordEnd(partition int) { delete(t.held, partition) }
 // Leave returns all partitions to release before the process stops.
 func (t *Table) Leave() []int { return t.release(len(t.held)) }
 
-// Revision returns the revision of the record of a partition that we own, else 0.
+// Revision returns the revision of the record of a partition that we own, or 0.
 func (t *Table) Revision(partition int) uint64 {
 	if h := t.held[partition]; h != nil {
 		return h.revision

@@ -45,7 +45,7 @@ func (s *spread) addBlocks(n, blocks, seconds float64, l level, from float64) {
 	off := (n - p.mean) * (n - p.mean) / (1 + p.excess)
 	clip := p.mean
 	if seconds < block {
-		clip = max(clip, 1) // else rare clusters would never be learned
+		clip = max(clip, 1) // otherwise rare clusters would never be learned
 	}
 	s.squares += blocks * min(off, spreadClip*spreadClip*clip*factor)
 	s.expected += blocks * p.mean

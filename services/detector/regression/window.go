@@ -20,7 +20,7 @@ type window struct {
 	n      int // how many of values are in use
 	next   int // index of the next load: that of the oldest, once the window is full
 	open   rule.Open
-	// incident is the open regression, or one whose end was not published yet, else nil.
+	// incident is the open regression, or one whose end was not published yet, or nil.
 	incident *incident
 }
 

@@ -39,7 +39,7 @@ func withoutUncaught(text string) string {
 }
 
 // parseType returns the type at the beginning of a line of a trace, or "". If it is certain
-// that a type is there, any name is one. Else the name must look like a type, because many
+// that a type is there, any name is one. Otherwise the name must look like a type, because many
 // logged lines begin with a word and a colon.
 func parseType(line string, certain bool) string {
 	line = line[:min(len(line), 4*maxType)]

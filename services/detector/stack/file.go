@@ -162,7 +162,7 @@ func isGenerated(word string, afterGenerated bool) bool {
 }
 
 // isHash reports whether 8 characters look like a hash in base 64 or 32 rather than a word:
-// letters with a digit, a capital behind a small letter, or only capitals.
+// letters with a digit, a capital after a lower-case letter, or only capitals.
 func isHash(text string) bool {
 	capitals, small, inside, digits := 0, 0, false, 0
 	for i := range len(text) {

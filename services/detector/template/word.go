@@ -174,7 +174,7 @@ func shape(in, form string) int {
 	return 0
 }
 
-// prefix returns the length of form if in begins with it, else 0. In form, d is a digit and
+// prefix returns the length of form if in begins with it, or 0. In form, d is a digit and
 // h a hex digit.
 func prefix(in, form string) int {
 	if len(in) < len(form) {
@@ -192,7 +192,7 @@ func prefix(in, form string) int {
 	return len(form)
 }
 
-// ended returns n if no word continues there, else 0.
+// ended returns n if no word continues there, or 0.
 func ended(in string, n int) int {
 	if n < len(in) && kinds[in[n]]&isWord != 0 {
 		return 0

@@ -12,7 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/display"
 )
 
-// ErrNoSuchAlert is returned when history has no alert of an id.
+// ErrNoSuchAlert is returned when history has no alert with the given id.
 var ErrNoSuchAlert = errors.New("no such alert")
 
 // Lifecycle is one alert with its later history: revisions, repetitions and its resolution.

@@ -112,7 +112,7 @@ func anyPending(p *pendingAlerts) bool { return p.inbox.Len() > 0 }
 func never(*pendingAlerts) bool { return false }
 
 // deliver reads the inbox and, if the condition holds, takes the pending alerts and
-// returns them as a block of at most maxBytes; else it returns "".
+// returns them as a block of at most maxBytes; otherwise it returns "".
 func (r *responder) deliver(ctx context.Context, maxBytes int, when condition) (string, error) {
 	p, err := r.read(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 const (
 	// maxPrefetched bounds the messages that a subscription fetches while its client does not
-	// read: an event has some 2 KB, a fault with all its logs some 60. The others wait on the
+	// read: an event has about 2 KB, a fault with all its logs about 60 KB. The others wait on the
 	// bus, which keeps a day or 128 MiB.
 	maxPrefetched = 32
 	// interruptAfter is how long a subscription that ends waits for a write that the client

@@ -63,7 +63,7 @@ func TestHookAndObserveDeliverEachAlertOnce(t *testing.T) {
 // are delivered as a count.
 func TestEachAlertIsDeliveredOnce(t *testing.T) {
 	r := newRig(t)
-	// Each scenario starts a gateway and takes some 200 ms.
+	// Each scenario starts a gateway and takes about 200 ms.
 	checks := flag.Lookup("rapid.checks").Value
 	before := checks.String()
 	if err := checks.Set("20"); err != nil {

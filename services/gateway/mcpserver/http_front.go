@@ -185,7 +185,7 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 }
 
 // errClientLimit refuses another client.
-var errClientLimit = fmt.Errorf("%d clients are connected, which is the most: end one of their sessions", maxClients)
+var errClientLimit = fmt.Errorf("%d clients are connected, the maximum: end one of their sessions", maxClients)
 
 // ready returns why a new client would not be served, or nil.
 func (h *httpServer) ready(r *http.Request) error {

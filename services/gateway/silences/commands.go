@@ -34,7 +34,7 @@ func (c Commands) Silence(ctx context.Context, m silence.Matcher, period time.Du
 	added, _, err := c.store.Silence(ctx, m, period, reason, c.by)
 	switch {
 	case errors.Is(err, silence.ErrFull):
-		return added, fmt.Errorf("there are %d silences already, which is the most: end one (see tocsin silence --list)", silence.MaxSilences)
+		return added, fmt.Errorf("there are %d silences already, the maximum: end one (see tocsin silence --list)", silence.MaxSilences)
 	case errors.Is(err, silence.ErrTruncated):
 		return added, fmt.Errorf("%w, as tocsin tail --json shows it", err)
 	}

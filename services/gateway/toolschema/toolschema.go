@@ -11,7 +11,7 @@
 //	min, max    bounds of an int; max of a string is its length in bytes, of a list the
 //	            number of elements
 //	elements    what the elements of a list are, for refusals
-//	required    "true": it must be there, and not empty
+//	required    "true": it must be given, and not be empty
 //	lenient     "true": any string is accepted, and enum only documents
 //	bounds      "shown": the schema has the maxLength of a string and the minItems of a list
 //

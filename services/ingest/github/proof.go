@@ -22,7 +22,7 @@ var (
 	ErrForged   = errors.New(HeaderSignature + " does not fit the body: the webhook's secret must be the value of TOCSIN_GITHUB_WEBHOOK_SECRET")
 )
 
-// Verify returns nil if the sender of a delivery knows the secret, else one of the errors
+// Verify returns nil if the sender of a delivery knows the secret, or one of the errors
 // above. signature and sha1 are the values of HeaderSignature and HeaderSHA1; body is the
 // whole body as it was sent. It accepts nothing for an empty secret.
 func Verify(signature, sha1 string, body, secret []byte) error {

@@ -155,7 +155,7 @@ func (r *reader) add(c *testcase) {
 		r.out.Passed++
 		return
 	}
-	if len(r.out.Failures) < testrun.MaxFailures { // else no name is needed
+	if len(r.out.Failures) < testrun.MaxFailures { // otherwise no name is needed
 		r.out.Fail(r.nameOf(c), c.message)
 	}
 }

@@ -202,7 +202,7 @@ func (c call) status() (code int, ok bool) {
 		if i, err := strconv.ParseInt(v.Str(), 10, 32); err == nil {
 			n = i
 		}
-	default: // no number
+	default: // not a number
 	}
 	return int(n), n >= 0 && n <= maxStatus
 }

@@ -95,7 +95,7 @@ func (i *items) next() (item, bool, error) {
 	}
 	it.payload, i.rest = rest[:length], rest[length:]
 	if len(i.rest) > 0 && i.rest[0] != '\n' && i.rest[0] != '\r' {
-		return item{}, false, errors.New("an item's payload must end with a line feed, where its length says")
+		return item{}, false, errors.New("an item's payload must end with a line feed at the offset given by its length")
 	}
 	return it, true, nil
 }

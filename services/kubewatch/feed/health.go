@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// minBackoff and maxBackoff bound the pause after an error without its random part.
-	// With it the pause is 1 to 30 s.
+	// minBackoff and maxBackoff bound the pause after an error, before jitter. With jitter it
+	// is 1 to 30 s.
 	minBackoff = time.Second
 	maxBackoff = 25 * time.Second
 	// maxRequestedPause bounds the pause that a server asks for.

@@ -78,14 +78,14 @@ func claudeCode() Client {
 			}
 			return ""
 		},
-		NextSteps: func(s Scope, w Options) []string {
+		NextSteps: func(s Scope, o Options) []string {
 			next := []string{"restart Claude Code; /mcp and /hooks show what it has"}
 			if s == Project {
 				next = append(next, "approve the server tocsin when it asks: a project's servers wait for that")
 			} else {
 				next = append(next, "a Claude Code that runs now may write its old .claude.json over this one: quit it first")
 			}
-			if !w.Rewake && w.Hooks {
+			if !o.Rewake && o.Hooks {
 				next = append(next, "with --rewake an alert also wakes a session that has stopped, for 30 minutes, at the cost of a turn")
 			}
 			return next
@@ -96,8 +96,8 @@ func claudeCode() Client {
 // claudeHooks returns the hooks in the format that Claude Code introduced and Codex
 // adopted: groups with a matcher, timeouts in seconds.
 func claudeHooks(client string) func(Options) []hookEntry {
-	return func(w Options) []hookEntry {
-		run := handler{Type: "command", Command: w.hookCommand(client), Timeout: hookSeconds}
+	return func(o Options) []hookEntry {
+		run := handler{Type: "command", Command: o.hookCommand(client), Timeout: hookSeconds}
 		entries := []hookEntry{
 			{"SessionStart", "", run},
 			{"UserPromptSubmit", "", run},
@@ -110,9 +110,9 @@ func claudeHooks(client string) func(Options) []hookEntry {
 		// A failed tool call is a separate event. SessionEnd lets the hook remove the state
 		// of the session.
 		entries = append(entries, hookEntry{"PostToolUseFailure", "*", run}, hookEntry{"SessionEnd", "", run})
-		if w.Rewake {
+		if o.Rewake {
 			entries = append(entries, hookEntry{"Stop", "", handler{
-				Type: "command", Command: w.hookCommand(client, "--wait", rewakeWait), AsyncRewake: true, Timeout: rewakeSeconds,
+				Type: "command", Command: o.hookCommand(client, "--wait", rewakeWait), AsyncRewake: true, Timeout: rewakeSeconds,
 			}})
 		}
 		return entries

@@ -30,9 +30,9 @@ func codex() Client {
 			}
 			return "once the hooks are trusted with /hooks"
 		},
-		NextSteps: func(s Scope, w Options) []string {
+		NextSteps: func(s Scope, o Options) []string {
 			next := []string{"restart Codex; /mcp shows the server"}
-			if w.Hooks {
+			if o.Hooks {
 				next = append(next, "review and trust the hooks with /hooks: Codex runs none before that")
 			}
 			if s == Project {

@@ -10,8 +10,8 @@ import "path/filepath"
 func cursor() Client {
 	const name = "cursor"
 	servers := jsonFormat{serversKey: "mcpServers", serverType: "stdio"}
-	hooks := jsonFormat{version: 1, ungrouped: true, hooks: func(w Options) []hookEntry {
-		run := handler{Command: w.hookCommand(name), Timeout: hookSeconds}
+	hooks := jsonFormat{version: 1, ungrouped: true, hooks: func(o Options) []hookEntry {
+		run := handler{Command: o.hookCommand(name), Timeout: hookSeconds}
 		return []hookEntry{
 			{"sessionStart", "", run},
 			{"beforeSubmitPrompt", "", run},

@@ -155,7 +155,7 @@ func TestForeignHooks(t *testing.T) {
 
 // TestRefusals checks that a file that can't be edited safely is refused, with the fix.
 func TestRefusals(t *testing.T) {
-	w := Options{Program: program, Hooks: true}
+	o := Options{Program: program, Hooks: true}
 	for _, tt := range []struct{ name, client, file, src, want string }{
 		{"no JSON", "claude-code", ".mcp.json", "{\"a\": }", "line 1, column 7"},
 		{"cut off", "cursor", "mcp.json", "{\"a\": 1", "fix that"},
@@ -175,7 +175,7 @@ func TestRefusals(t *testing.T) {
 		{"servers in one line, and what to do", "codex", "config.toml", "mcp_servers = {a = {command = 'x'}}\n", "write it as tables, [mcp_servers.NAME]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := file(t, tt.client, tt.file).Install([]byte(tt.src), w)
+			_, err := file(t, tt.client, tt.file).Install([]byte(tt.src), o)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "run this again") {
 				t.Errorf("Install: error = %v, want %q and the fix", err, tt.want)
 			}

@@ -18,8 +18,8 @@ type File struct {
 // format edits one kind of file. A nil text is a missing file.
 type format interface {
 	find(src []byte) (Entries, error)
-	install(src []byte, w Options) ([]byte, error)
-	// remove removes the entries of Tocsin, and the containers that become empty by it,
+	install(src []byte, o Options) ([]byte, error)
+	// remove removes the entries of Tocsin, and the containers that then are empty,
 	// except those at the paths that existed before the install.
 	remove(src []byte, existed func(path ...string) bool) ([]byte, error)
 	// containers returns a function that reports whether src has a container at a path.
@@ -54,7 +54,7 @@ func (f File) editable(src []byte) (Entries, error) {
 
 // Install returns the text of the file with the entries of Tocsin. It is equal to src if
 // nothing is missing. A nil src is a missing file.
-func (f File) Install(src []byte, w Options) ([]byte, error) {
+func (f File) Install(src []byte, o Options) ([]byte, error) {
 	found, err := f.editable(src)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (f File) Install(src []byte, w Options) ([]byte, error) {
 	if found.Server != nil && !found.Server.IsTocsin() {
 		return nil, fmt.Errorf("%s has another MCP server named %s (%s): rename or remove it, then run this again", f.Path, ServerName, found.Server)
 	}
-	out, err := f.format.install(src, w)
+	out, err := f.format.install(src, o)
 	if err != nil {
 		return nil, f.refuse(err)
 	}
@@ -79,13 +79,13 @@ func (f File) Uninstall(src []byte, earlier [][]byte) ([]byte, error) {
 	}
 	existed := func(...string) bool { return false }
 	knows := false
-	w := found.options()
+	o := found.options()
 	for _, before := range earlier {
 		had, err := f.Find(before)
 		if err != nil || had.Any() {
 			continue // not a text without Tocsin
 		}
-		if again, err := f.Install(before, w); err == nil && bytes.Equal(again, src) {
+		if again, err := f.Install(before, o); err == nil && bytes.Equal(again, src) {
 			return before, nil
 		}
 		if !knows {

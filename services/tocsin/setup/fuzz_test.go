@@ -27,24 +27,24 @@ func FuzzJSON(f *testing.F) {
 	files := jsonFiles(f)
 	f.Fuzz(func(t *testing.T, src []byte, which int) {
 		file := files[uint(which)%uint(len(files))]
-		w := Options{Program: "/a b/tocsin", Hooks: true, Rewake: which%2 == 0}
+		o := Options{Program: "/a b/tocsin", Hooks: true, Rewake: which%2 == 0}
 		if which%3 == 0 {
-			w.Inbox, w.StateDir = "a b", "/s"
+			o.Inbox, o.StateDir = "a b", "/s"
 		}
 		had, err := file.Find(src)
 		if err != nil {
 			return
 		}
-		out, err := file.Install(src, w)
+		out, err := file.Install(src, o)
 		if err != nil {
 			return
 		}
-		if again, err := file.Install(out, w); err != nil || !bytes.Equal(again, out) {
+		if again, err := file.Install(out, o); err != nil || !bytes.Equal(again, out) {
 			t.Fatalf("second Install = %q, %v, want it unchanged: %q", again, err, out)
 		}
 		found, err := file.Find(out)
-		if err != nil || !found.Any() || found.Program() != w.Program && !found.Server.IsHTTP() {
-			t.Fatalf("Find = %+v, %v, want the program %s in\n%s", found, err, w.Program, out)
+		if err != nil || !found.Any() || found.Program() != o.Program && !found.Server.IsHTTP() {
+			t.Fatalf("Find = %+v, %v, want the program %s in\n%s", found, err, o.Program, out)
 		}
 		if before, after := foreign(t, file, src), foreign(t, file, out); !reflect.DeepEqual(before, after) {
 			t.Fatalf("the rest of the file after Install = %v, want %v", after, before)
@@ -197,16 +197,16 @@ func FuzzTOML(f *testing.F) {
 		if err != nil {
 			return
 		}
-		w := Options{Program: "/a b/tocsin", Variables: []string{"A", "B"}}
-		out, err := file.Install(src, w)
+		o := Options{Program: "/a b/tocsin", Variables: []string{"A", "B"}}
+		out, err := file.Install(src, o)
 		if err != nil {
 			return
 		}
-		if again, err := file.Install(out, w); err != nil || !bytes.Equal(again, out) {
+		if again, err := file.Install(out, o); err != nil || !bytes.Equal(again, out) {
 			t.Fatalf("second Install = %q, %v, want it unchanged: %q", again, err, out)
 		}
-		if found, err := file.Find(out); err != nil || found.Program() != w.Program && !found.Server.IsHTTP() {
-			t.Fatalf("Find = %+v, %v, want the program %s in\n%s", found, err, w.Program, out)
+		if found, err := file.Find(out); err != nil || found.Program() != o.Program && !found.Server.IsHTTP() {
+			t.Fatalf("Find = %+v, %v, want the program %s in\n%s", found, err, o.Program, out)
 		}
 		if had.Any() {
 			if back, err := file.Uninstall(out, nil); err == nil && back != nil {

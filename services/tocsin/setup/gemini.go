@@ -13,8 +13,8 @@ func geminiCLI() Client {
 	const name = "gemini-cli"
 	format := jsonFormat{
 		serversKey: "mcpServers",
-		hooks: func(w Options) []hookEntry {
-			run := handler{Name: ServerName, Type: "command", Command: w.hookCommand(name), Timeout: hookSeconds * 1000}
+		hooks: func(o Options) []hookEntry {
+			run := handler{Name: ServerName, Type: "command", Command: o.hookCommand(name), Timeout: hookSeconds * 1000}
 			return []hookEntry{
 				{"SessionStart", "", run},
 				{"BeforeAgent", "", run},

@@ -204,19 +204,19 @@ func appendIfTocsin(out []jsonHook, p jsonHook) []jsonHook {
 	return append(out, p)
 }
 
-func (f jsonFormat) install(src []byte, w Options) ([]byte, error) {
+func (f jsonFormat) install(src []byte, o Options) ([]byte, error) {
 	d, err := parse(src)
 	if err != nil {
 		return nil, err
 	}
 	was := string(d.src)
 	if f.serversKey != "" {
-		if err := f.installServer(d, w); err != nil {
+		if err := f.installServer(d, o); err != nil {
 			return nil, err
 		}
 	}
-	if f.hooks != nil && w.Hooks {
-		if err := f.installHooks(d, w); err != nil {
+	if f.hooks != nil && o.Hooks {
+		if err := f.installHooks(d, o); err != nil {
 			return nil, err
 		}
 	}
@@ -226,7 +226,7 @@ func (f jsonFormat) install(src []byte, w Options) ([]byte, error) {
 	return d.src, nil
 }
 
-func (f jsonFormat) installServer(d *document, w Options) error {
+func (f jsonFormat) installServer(d *document, o Options) error {
 	old, err := f.findServer(d)
 	if err != nil {
 		return err
@@ -236,21 +236,21 @@ func (f jsonFormat) installServer(d *document, w Options) error {
 		if err != nil {
 			return err
 		}
-		return d.add(servers, ServerName, stdioServer{f.serverType, w.Program, w.gatewayArgs()})
+		return d.add(servers, ServerName, stdioServer{f.serverType, o.Program, o.gatewayArgs()})
 	}
 	if old.IsHTTP() {
 		return nil // the user decides how to reach it
 	}
-	if w.StateDir != "" && old.StateDir() != w.StateDir {
+	if o.StateDir != "" && old.StateDir() != o.StateDir {
 		args, err := d.find('[', f.serversKey, ServerName, "args")
 		if err != nil {
 			return err
 		}
-		if err := d.replace(args, setArgument(old.Args, flagStateDir, w.StateDir)); err != nil {
+		if err := d.replace(args, setArgument(old.Args, flagStateDir, o.StateDir)); err != nil {
 			return err
 		}
 	}
-	if old.Command == w.Program {
+	if old.Command == o.Program {
 		return nil
 	}
 	command, err := d.find('"', f.serversKey, ServerName, "command")
@@ -258,16 +258,16 @@ func (f jsonFormat) installServer(d *document, w Options) error {
 		return err
 	}
 	if command != nil {
-		return d.replace(command, w.Program)
+		return d.replace(command, o.Program)
 	}
 	server, err := d.find('{', f.serversKey, ServerName)
 	if err != nil {
 		return err
 	}
-	return d.add(server, "command", w.Program)
+	return d.add(server, "command", o.Program)
 }
 
-func (f jsonFormat) installHooks(d *document, w Options) error {
+func (f jsonFormat) installHooks(d *document, o Options) error {
 	if f.version > 0 {
 		if n, err := member(&d.root, "version"); err != nil {
 			return err
@@ -277,10 +277,10 @@ func (f jsonFormat) installHooks(d *document, w Options) error {
 			}
 		}
 	}
-	if err := f.updateHooks(d, w); err != nil {
+	if err := f.updateHooks(d, o); err != nil {
 		return err
 	}
-	for _, e := range f.hooks(w) {
+	for _, e := range f.hooks(o) {
 		hooks, err := f.findHooks(d)
 		if err != nil {
 			return err
@@ -304,17 +304,17 @@ func (f jsonFormat) installHooks(d *document, w Options) error {
 }
 
 // updateHooks sets the program and the flags of the installed hooks.
-func (f jsonFormat) updateHooks(d *document, w Options) error {
+func (f jsonFormat) updateHooks(d *document, o Options) error {
 	hooks, err := f.findHooks(d)
 	if err != nil {
 		return err
 	}
 	for i, p := range hooks {
 		line := p.line
-		if p.program != w.Program {
-			line = quote(w.Program) + p.rest
+		if p.program != o.Program {
+			line = quote(o.Program) + p.rest
 		}
-		if line = w.withFlags(line); line == p.line {
+		if line = o.withFlags(line); line == p.line {
 			continue
 		}
 		if hooks, err = f.findHooks(d); err != nil { // their offsets have changed

@@ -128,7 +128,7 @@ type Dirs struct {
 	Getenv func(string) string
 }
 
-// envOr returns the directory that the environment variable names, else the default.
+// envOr returns the directory that the environment variable names, or the default.
 func (d Dirs) envOr(variable string, dir ...string) string {
 	if v := d.Getenv(variable); v != "" {
 		return v

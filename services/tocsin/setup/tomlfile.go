@@ -60,13 +60,13 @@ func stringList(v any) []string {
 	return out
 }
 
-func (f tomlFormat) install(src []byte, w Options) ([]byte, error) {
+func (f tomlFormat) install(src []byte, o Options) ([]byte, error) {
 	found, err := f.find(src)
 	if err != nil {
 		return nil, err
 	}
 	if found.Server != nil {
-		return f.update(src, found.Server, w)
+		return f.update(src, found.Server, o)
 	}
 	newline := "\n"
 	if bytes.Contains(src, []byte("\r\n")) {
@@ -80,17 +80,17 @@ func (f tomlFormat) install(src []byte, w Options) ([]byte, error) {
 	if len(src) > 0 {
 		b.WriteString(newline)
 	}
-	command, err := tomlString(w.Program)
+	command, err := tomlString(o.Program)
 	if err != nil {
 		return nil, err
 	}
-	args, err := tomlList(w.gatewayArgs())
+	args, err := tomlList(o.gatewayArgs())
 	if err != nil {
 		return nil, err
 	}
 	lines := []string{"[mcp_servers." + ServerName + "]", "command = " + command, "args = " + args}
-	if len(w.Variables) > 0 {
-		variables, err := tomlList(w.Variables)
+	if len(o.Variables) > 0 {
+		variables, err := tomlList(o.Variables)
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // update sets the program, the state directory and the variables of an existing entry.
-func (tomlFormat) update(src []byte, is *Server, w Options) ([]byte, error) {
+func (tomlFormat) update(src []byte, is *Server, o Options) ([]byte, error) {
 	if is.IsHTTP() {
 		return src, nil // the user decides how to reach it
 	}
@@ -16,18 +16,18 @@ func (tomlFormat) update(src []byte, is *Server, w Options) ([]byte, error) {
 		return nil, err
 	}
 	var edits []edit
-	if is.Command != w.Program {
+	if is.Command != o.Program {
 		if at.command.Length == 0 {
 			return nil, errNotTable
 		}
-		command, err := tomlString(w.Program)
+		command, err := tomlString(o.Program)
 		if err != nil {
 			return nil, err
 		}
 		edits = append(edits, edit{span{int(at.command.Offset), int(at.command.Offset + at.command.Length)}, command})
 	}
-	if w.StateDir != "" && is.StateDir() != w.StateDir {
-		args, err := tomlList(setArgument(is.Args, flagStateDir, w.StateDir))
+	if o.StateDir != "" && is.StateDir() != o.StateDir {
+		args, err := tomlList(setArgument(is.Args, flagStateDir, o.StateDir))
 		if err != nil {
 			return nil, err
 		}
@@ -36,7 +36,7 @@ func (tomlFormat) update(src []byte, is *Server, w Options) ([]byte, error) {
 		}
 		edits = append(edits, edit{at.args, args})
 	}
-	if more, err := at.addVariables(src, is, w.Variables); err != nil {
+	if more, err := at.addVariables(src, is, o.Variables); err != nil {
 		return nil, err
 	} else if more != nil {
 		edits = append(edits, *more)
