@@ -24,9 +24,9 @@ const (
 // Layout is the distribution of the streams over the servers of an external bus. The zero
 // value is right for a single server and for a cluster of three.
 type Layout struct {
-	// Replicas of alerts, CI results, notices, deliveries and all buckets; 0 means 3 where the
-	// server is part of a cluster, else 1. TELEMETRY always has one. A stream with fewer
-	// gets more; one with more keeps them.
+	// Replicas of all streams and buckets except TELEMETRY, which always has one; 0 means 3
+	// where the server is part of a cluster, else 1. A stream with fewer gets more; one with
+	// more keeps them.
 	Replicas int
 	// Partitions of TELEMETRY, by app; 0 leaves it as it is, and means 1 for a new stream. The
 	// number can't be changed later.
