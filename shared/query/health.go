@@ -56,8 +56,9 @@ type RefusedOrigin struct {
 type DetectorHealth struct {
 	DetectorStatus
 	// Partitions are those that it owns now. A detector that owns none is on standby.
-	Partitions     []int `json:"partitions"`
-	PartitionCount int   `json:"of"`
+	Partitions []int `json:"partitions"`
+	// PartitionCount is the number of partitions of the telemetry.
+	PartitionCount int `json:"of"`
 }
 
 // GatewayHealth is the health of a gateway for one client.

@@ -13,7 +13,7 @@ const (
 	className       // characters of an unquoted field name
 	classSpace
 	classCommandEnd // ends a command on a line
-	classSwitch     // one-letter curl flags that may precede u in a combined flag (-sSu)
+	classCurlFlag   // one-letter curl flags that may precede u in a combined flag (-sSu)
 	classPlainEnd   // may end a value without quotes
 	classShortEnd   // ends a short value without quotes
 	classLabel      // characters of the label of a field
@@ -54,7 +54,7 @@ func classify() (table [256]class) {
 	add(",;&}{)]<>\"'\\", classShortEnd)
 	add("_-./", classLabel)
 	add("\n\r|;&", classCommandEnd)
-	add(switchesOfCurl, classSwitch)
+	add(curlFlags, classCurlFlag)
 	add("&#\"<>`\\',;)}]|", classPlainEnd)
 	return table
 }

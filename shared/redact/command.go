@@ -39,9 +39,9 @@ func longFlag(c cursor) hit {
 }
 
 const (
-	// switchesOfCurl are the flags of one letter without an argument that stand before
+	// curlFlags are the one-letter flags without an argument that stand before
 	// -u in one word.
-	switchesOfCurl = "sSfkiLvgGINj"
+	curlFlags = "sSfkiLvgGINj"
 	// maxFlags is the maximum length of such a word.
 	maxFlags = 12
 )
@@ -51,7 +51,7 @@ const (
 func shortFlag(c cursor) hit {
 	s := c.text
 	flag := c.pos + len(" -")
-	for flag < len(s) && flag-c.pos < maxFlags && is(s[flag], classSwitch) {
+	for flag < len(s) && flag-c.pos < maxFlags && is(s[flag], classCurlFlag) {
 		flag++
 	}
 	kind := byteAt(s, flag)

@@ -25,7 +25,7 @@ func allRules() []rule {
 	named(cell, "|")
 	named(tabbed, "\t", `\t`)
 	named(longFlag, eachOf("--", letters)...)
-	named(shortFlag, eachOf(" -", "pua"+switchesOfCurl)...)
+	named(shortFlag, eachOf(" -", "pua"+curlFlags)...)
 	named(isValue, " is ")
 	named(listElement, `",`, "',")
 	folded(values, "values")

@@ -8,7 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	rule "github.com/tocsin-bus/tocsin/services/detector/external"
+	externalrule "github.com/tocsin-bus/tocsin/services/detector/external"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot"
 	"github.com/tocsin-bus/tocsin/services/detector/snapshot/snapshottest"
 	"github.com/tocsin-bus/tocsin/shared/alert"
@@ -20,7 +20,7 @@ func report(key, episode, state string) *external.Alert {
 }
 
 func TestTimeline(t *testing.T) {
-	alerts := rule.New()
+	alerts := externalrule.New()
 	for i, s := range []struct{ key, episode, state, revises, resolves, why string }{
 		{"a", "1", "firing", "", "", "the first time"},
 		{"a", "1", "firing", "id0", "", "reported again after the group's interval"},
@@ -61,7 +61,7 @@ func TestTimeline(t *testing.T) {
 }
 
 // publish publishes the alert about a report.
-func publish(alerts *rule.Alerts, e *external.Alert, id string) alert.Alert {
+func publish(alerts *externalrule.Alerts, e *external.Alert, id string) alert.Alert {
 	pending := alerts.Prepare(e)
 	alerts.MarkPublished(pending, id)
 	return pending.Alert
@@ -94,7 +94,7 @@ func TestGolden(t *testing.T) {
 			`"receiver":"tocsin","runbook_url":"http://runbooks/errors","severity":"critical","starts_at":"2026-01-28T14:30:00.123Z","state":"resolved"},` +
 			`"dedup_key":"alertmanager:a1b2c3d4e5f60718:resolved","correlation_id":""}`,
 	} {
-		got, err := json.Marshal(rule.New().Prepare(full(state)).Alert)
+		got, err := json.Marshal(externalrule.New().Prepare(full(state)).Alert)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestTexts(t *testing.T) {
 	} {
 		e := report("a", "1", external.StateFiring)
 		tt.change(e)
-		a := rule.New().Prepare(e).Alert
+		a := externalrule.New().Prepare(e).Alert
 		if got, want := [...]string{a.Title, a.Detail}, [...]string{tt.title, tt.detail}; got != want {
 			t.Errorf("%s: title, detail = %q, want %q", tt.name, got, want)
 		}
@@ -149,12 +149,12 @@ func TestTexts(t *testing.T) {
 }
 
 func TestBounds(t *testing.T) {
-	alerts := rule.New()
-	for i := range rule.MaxAlerts + 1 {
+	alerts := externalrule.New()
+	for i := range externalrule.MaxAlerts + 1 {
 		publish(alerts, report(fmt.Sprint(i), "1", external.StateFiring), "id")
 	}
-	if alerts.Len() != rule.MaxAlerts || alerts.Evicted() != 1 {
-		t.Errorf("%d alerts, %d evicted, want %d, 1", alerts.Len(), alerts.Evicted(), rule.MaxAlerts)
+	if alerts.Len() != externalrule.MaxAlerts || alerts.Evicted() != 1 {
+		t.Errorf("%d alerts, %d evicted, want %d, 1", alerts.Len(), alerts.Evicted(), externalrule.MaxAlerts)
 	}
 	alerts = restored(t, alerts)
 	if a := publish(alerts, report("1", "1", external.StateFiring), "new"); a.Revises != "id" {
@@ -165,15 +165,15 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-func restored(t *testing.T, alerts *rule.Alerts) *rule.Alerts {
+func restored(t *testing.T, alerts *externalrule.Alerts) *externalrule.Alerts {
 	t.Helper()
-	again := rule.New()
+	again := externalrule.New()
 	snapshottest.Copy(t, alerts, again)
 	return again
 }
 
 func BenchmarkPublish(b *testing.B) {
-	alerts, all := rule.New(), make([]*external.Alert, 1000)
+	alerts, all := externalrule.New(), make([]*external.Alert, 1000)
 	for i := range all {
 		all[i] = full(external.StateFiring)
 		all[i].Key = fmt.Sprint(i)
@@ -187,8 +187,8 @@ func BenchmarkPublish(b *testing.B) {
 }
 
 func BenchmarkSave(b *testing.B) {
-	alerts := rule.New()
-	for i := range rule.MaxAlerts {
+	alerts := externalrule.New()
+	for i := range externalrule.MaxAlerts {
 		publish(alerts, report(fmt.Sprintf("%016d", i), "2026-01-28T14:30:00.123Z", external.StateFiring), "abcdefghijklmnopqrstuvwxyz")
 	}
 	b.ReportAllocs()

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	rule "github.com/tocsin-bus/tocsin/services/detector/external"
+	externalrule "github.com/tocsin-bus/tocsin/services/detector/external"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/external"
 	"github.com/tocsin-bus/tocsin/shared/kube"
@@ -40,7 +40,7 @@ func TestFault(t *testing.T) {
 		if state == external.StateResolved {
 			e.Summary, e.Detail = "over: it runs for 10 minutes", "restarts: 3"
 		}
-		got, err := json.Marshal(rule.New().Prepare(e).Alert)
+		got, err := json.Marshal(externalrule.New().Prepare(e).Alert)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestFault(t *testing.T) {
 // TestFaultTimeline checks that the logs of a fault revise its alert, also once the fault has
 // ended, and that another crash of the pod is a new alert.
 func TestFaultTimeline(t *testing.T) {
-	alerts := rule.New()
+	alerts := externalrule.New()
 	for i, s := range []struct{ episode, state, revises, resolves, why string }{
 		{"1", "firing", "", "", "the first time"},
 		{"1", "firing", "a", "", "its logs"},
@@ -107,9 +107,9 @@ func TestFaultTitles(t *testing.T) {
 		if tt.change != nil {
 			tt.change(e.Fault)
 		}
-		a := rule.New().Prepare(e).Alert
+		a := externalrule.New().Prepare(e).Alert
 		e.State = external.StateResolved
-		end := rule.New().Prepare(e).Alert
+		end := externalrule.New().Prepare(e).Alert
 		if got, want := strings.HasPrefix(end.Detail, "was: "), tt.fault == kube.WatchDegraded; got != want {
 			t.Errorf("%s: detail of the end = %q, want it to begin with \"was: \": %v", tt.fault, end.Detail, want)
 		}
@@ -123,7 +123,7 @@ func TestFaultTitles(t *testing.T) {
 	for _, fault := range kube.Faults() {
 		e := crashing(external.StateFiring)
 		e.Fault.Fault = fault
-		if a := rule.New().Prepare(e).Alert; a.Title == "Fault: shop/web-1 (app)" {
+		if a := externalrule.New().Prepare(e).Alert; a.Title == "Fault: shop/web-1 (app)" {
 			t.Errorf("%s: title = %q, want one of its own", fault, a.Title)
 		}
 	}
@@ -135,7 +135,7 @@ func TestFaultOfWorkload(t *testing.T) {
 	for _, pod := range []string{"web-1", "web-2"} {
 		e := crashing(external.StateFiring)
 		e.Fault.Name, e.Fault.Workload = pod, "Deployment/web/7d9f"
-		a := rule.New().Prepare(e).Alert
+		a := externalrule.New().Prepare(e).Alert
 		got := []any{a.Title, a.DedupKey, a.Context["workload"], a.Context["workload_version"], a.Context["kind"], a.Context["name"]}
 		want := []any{"Crash loop: shop/deployment web (app)", "kubernetes:dev:shop:Deployment/web/7d9f/app:crash_loop", "Deployment/web", "7d9f", "Pod", pod}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -155,7 +155,7 @@ func TestFaultKeys(t *testing.T) {
 		e := crashing(external.StateFiring)
 		e.Name, e.Fault.Name, e.Fault.Container, e.Fault.Fault = tt.reason, tt.name, tt.container, tt.fault
 		fault := strings.Join([]string{tt.name, tt.container, tt.fault, tt.reason}, " ")
-		key := rule.New().Prepare(e).Alert.DedupKey
+		key := externalrule.New().Prepare(e).Alert.DedupKey
 		if other, ok := seen[key]; ok {
 			t.Errorf("%s: dedup key = %s as of %s, want another one", fault, key, other)
 		}

@@ -66,7 +66,7 @@ func (c *Counter) Add(now time.Time, failing bool) (Finding, bool) {
 	}
 	n := c.add()
 	if c.state == calm && c.incident.quietSince != 0 {
-		c.noteQuietError(c.before[last] + n)
+		c.countQuietError(c.before[last] + n)
 	}
 	switch {
 	case c.state != calm:
@@ -155,7 +155,7 @@ func (c *Counter) exceedsBounds(n int64, failing bool) bool {
 func (c *Counter) addToEpisode(n int64, failing bool) (Finding, bool) {
 	e := &c.episode
 	e.peak = max(e.peak, n)
-	c.noteEpisodeSize()
+	c.addEpisodeSize()
 	if c.state != expected || !c.exceedsBounds(n, failing) {
 		return Finding{}, false
 	}
@@ -278,7 +278,7 @@ func (c *Counter) skipSeconds(seconds int64) {
 		if c.drift.open {
 			c.updateDrift(0, float64(silent)/silenceSlowdown/block, c.at)
 		} else {
-			c.drift.noteSilence()
+			c.drift.recordGap()
 		}
 		c.block = currentBlock{usual: c.scales.levels}
 	}

@@ -139,8 +139,8 @@ func (d *drift) addBlocks(n, blocks, factor, rate float64, at int64) {
 	d.reference.count += n
 }
 
-// noteSilence records a silence, in which nothing is known.
-func (d *drift) noteSilence() { d.long.forget() }
+// recordGap records a period without errors, in which nothing is known.
+func (d *drift) recordGap() { d.long.forget() }
 
 func (d *drift) close(at int64) {
 	d.open, d.unreported, d.sum, d.calm, d.backSum = false, false, 0, at, 0

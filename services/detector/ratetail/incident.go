@@ -72,7 +72,7 @@ func (c *Counter) openRecurring(found Finding) (Finding, bool) {
 	if i.grade == gradeRecurring {
 		i.quietSince = 0
 	}
-	c.noteEpisodeSize()
+	c.addEpisodeSize()
 	return Finding{}, false
 }
 
@@ -80,9 +80,9 @@ func (c *Counter) openRecurring(found Finding) (Finding, bool) {
 // to the incident.
 const similarSize = 0.5
 
-// noteEpisodeSize adds the size of the current episode to the incident. A burst by a
+// addEpisodeSize adds the size of the current episode to the incident. A burst by a
 // schedule keeps an incident open if it is of similar size.
-func (c *Counter) noteEpisodeSize() {
+func (c *Counter) addEpisodeSize() {
 	i := &c.incident
 	switch {
 	case c.state == spiking:
@@ -123,8 +123,8 @@ func (c *Counter) beginQuiet() {
 // deviation over the mean that it is at most.
 const minLevel, levelSteps = 2, 40
 
-// noteQuietError counts an error in a quiet period, with n errors in the last 10 s.
-func (c *Counter) noteQuietError(n int64) {
+// countQuietError counts an error in a quiet period, with n errors in the last 10 s.
+func (c *Counter) countQuietError(n int64) {
 	i := &c.incident
 	if i.quietErrors++; n >= i.level {
 		i.quietSince, i.quietErrors = c.at, 0

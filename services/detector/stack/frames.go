@@ -173,8 +173,8 @@ func (s *scan) phpFrame(line string) bool {
 	return true
 }
 
-// noteThrownIn notes the file in which PHP threw an exception: ... in /src/Cart.php:12.
-func (s *scan) noteThrownIn(line string) {
+// recordThrownIn records the file in which PHP threw an exception: ... in /src/Cart.php:12.
+func (s *scan) recordThrownIn(line string) {
 	if in := strings.LastIndex(line, " in "); in >= 0 && s.thrownIn == "" {
 		if file := trimPosition(line[in+len(" in "):]); strings.HasSuffix(file, ".php") {
 			s.thrownIn = file

@@ -209,7 +209,7 @@ func (s *scan) scanHeader(line string) bool {
 			s.causes.add(parseType(headline, true), headline)
 		}
 	}
-	s.noteThrownIn(line)
+	s.recordThrownIn(line)
 	return true
 }
 

@@ -6,6 +6,8 @@
 // and sends it at once or keeps it for the next batch. It knows no bus and no MCP,
 // and owns no timer: its owner asks Next when to call Due, serializes the calls,
 // and never passes a time before the last one.
+//
+// Package notify is about the other direction: messages from the agent to its user.
 package notifier
 
 import (

@@ -3,6 +3,8 @@
 //
 // [Dispatcher] decides which notices are delivered, by level and by a rate limit, and never
 // blocks the caller. The caller logs every notice and publishes it on the bus.
+//
+// Package notifier is about the other direction: alerts for the agent.
 package notify
 
 import (

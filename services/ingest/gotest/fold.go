@@ -61,7 +61,7 @@ func newFold() *fold {
 	return &fold{packages: make(map[string]*pkg), builds: make(map[string]*build)}
 }
 
-func (f *fold) noteTime(t time.Time) {
+func (f *fold) recordTime(t time.Time) {
 	if t.IsZero() {
 		return
 	}

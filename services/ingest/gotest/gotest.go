@@ -72,7 +72,7 @@ func (f *fold) line(line []byte) []byte {
 		return line
 	}
 	f.events = true
-	f.noteTime(e.Time)
+	f.recordTime(e.Time)
 	switch {
 	case e.Action == actionBuildOutput:
 		f.buildOutput(e.ImportPath, e.Output)
