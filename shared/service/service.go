@@ -145,7 +145,7 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	case exited:
 		return code
 	case err != nil:
-		return printError(env.Stderr, name, commandPath(err), fmt.Errorf("%w: %w", ErrUsage, withVariableName(err)))
+		return printError(env.Stderr, name, refusedPath(err), fmt.Errorf("%w: %w", ErrUsage, withVariableName(err)))
 	}
 	settings := cli.Common()
 	if env.StateDir, err = settings.stateDir(); err != nil {
@@ -158,17 +158,25 @@ func run(ctx context.Context, args []string, name, description string, cli Comma
 	if found.warning != "" && !isSilent(chosen) {
 		env.Logger.Warn(found.warning)
 	}
-	return printError(env.Stderr, name, chosen.Selected().FullPath(), chosen.Run(env))
+	return printError(env.Stderr, name, commandPath(chosen), chosen.Run(env))
 }
 
-// commandPath returns the name of the program and the command of a command line that kong
-// refused, or nothing where it found no command.
-func commandPath(err error) string {
-	var wrong *kong.ParseError
-	if errors.As(err, &wrong) && wrong.Context != nil && wrong.Context.Selected() != nil {
-		return wrong.Context.Selected().FullPath()
+// commandPath returns the name of the program and the command that was chosen, or nothing for
+// a program without commands.
+func commandPath(line *kong.Context) string {
+	if line == nil || line.Selected() == nil {
+		return ""
 	}
-	return ""
+	return line.Selected().FullPath()
+}
+
+// refusedPath is [commandPath] for a command line that kong refused.
+func refusedPath(err error) string {
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) {
+		return ""
+	}
+	return commandPath(wrong.Context)
 }
 
 // withVariableName adds to an error about a flag the name of the environment variable that set

@@ -206,3 +206,29 @@ func TestExit(t *testing.T) {
 		t.Errorf("exit %d, output %q, want 7 without output", code, stdout.String()+stderr.String())
 	}
 }
+
+// programCLI is a program without commands.
+type programCLI struct {
+	Settings
+	greetCommand
+}
+
+// TestProgramWithoutCommands checks a program whose flags belong to no command.
+func TestProgramWithoutCommands(t *testing.T) {
+	for _, c := range []struct {
+		args     []string
+		code     int
+		out, err string
+	}{
+		{[]string{"--name=you", "--log-level=warn"}, 0, "you 1 []", ""},
+		{[]string{"--times=-1"}, 2, "", "test: --times must not be negative (see test --help)\n"},
+		{[]string{"--wrong"}, 2, "", "test: unknown flag --wrong (see test --help)\n"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), c.args, "test", "A test.", &programCLI{}, Env{Stdout: &stdout, Stderr: &stderr})
+		if code != c.code || stdout.String() != c.out || stderr.String() != c.err {
+			t.Errorf("%q: exit %d, output %q, errors %q, want exit %d, %q, %q",
+				c.args, code, stdout.String(), stderr.String(), c.code, c.out, c.err)
+		}
+	}
+}
