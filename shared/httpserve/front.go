@@ -8,6 +8,7 @@
 package httpserve
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -112,7 +113,8 @@ type Front struct {
 	notFound *endpoint
 }
 
-// New makes a front. It panics where two routes conflict.
+// New makes a front. It panics if two routes conflict, or if a pattern ends in "/" or
+// "{name...}": [http.ServeMux] redirects to such a path before anything is checked.
 func New(cfg Config) *Front {
 	if cfg.CheckSite == nil {
 		cfg.CheckSite = func(r *http.Request, _ *Route) error { return cfg.Policy.CheckSameSite(r) }
@@ -132,6 +134,9 @@ func New(cfg Config) *Front {
 		method, pattern, ok := strings.Cut(route.Pattern, " ")
 		if !ok {
 			method, pattern = "", route.Pattern
+		}
+		if strings.HasSuffix(pattern, "/") || strings.HasSuffix(pattern, "...}") {
+			panic("httpserve: the pattern " + route.Pattern + " matches a subtree")
 		}
 		shown := strings.TrimSuffix(pattern, "{$}")
 		if !route.Unlisted {
@@ -232,10 +237,10 @@ func (e *endpoint) routeFor(method string) *Route {
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Pattern = e.label
 	out := &statusWriter{ResponseWriter: w, status: http.StatusOK}
-	e.front.answer(out, r, e)
 	if counter := e.front.cfg.Requests; counter != nil {
-		counter.WithLabelValues(e.label, strconv.Itoa(out.status)).Inc()
+		defer func() { counter.WithLabelValues(e.label, strconv.Itoa(out.status)).Inc() }() // also if the answer is aborted
 	}
+	e.front.answer(out, r, e)
 }
 
 // answer answers with what the route has, or with a refusal.
@@ -294,8 +299,9 @@ func (f *Front) admit(r *http.Request, e *endpoint) error {
 	return nil
 }
 
-// serve runs the route, and turns a panic into an error. As in net/http, panicking with
-// [http.ErrAbortHandler] closes the connection.
+// serve runs the route, and turns a panic into an error. If a part of the answer was already
+// written, it closes the connection, because the part must not look like the whole. As in
+// net/http, panicking with [http.ErrAbortHandler] also closes the connection.
 func (f *Front) serve(w *statusWriter, r *http.Request, route *Route) (answer Answer, err error) {
 	defer func() {
 		v := recover()
@@ -309,6 +315,9 @@ func (f *Front) serve(w *statusWriter, r *http.Request, route *Route) (answer An
 			f.cfg.Panics.Inc()
 		}
 		f.cfg.Logger.Error("panic while answering a request", "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+		if w.written {
+			panic(http.ErrAbortHandler)
+		}
 		err = Refuse(http.StatusInternalServerError, "internal error: the log of "+f.cfg.Name+" says more")
 	}()
 	if route.Answer != nil {
@@ -370,6 +379,16 @@ func (w *statusWriter) WriteHeader(status int) {
 func (w *statusWriter) Write(p []byte) (int, error) {
 	w.written = true
 	return w.ResponseWriter.Write(p)
+}
+
+// FlushError sends what was written, with the header if that was not yet sent. It is for
+// [http.ResponseController].
+func (w *statusWriter) FlushError() error {
+	w.written = true
+	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil {
+		return fmt.Errorf("send the written part of an answer: %w", err)
+	}
+	return nil
 }
 
 // Unwrap lets [http.ResponseController] reach the connection.

@@ -104,7 +104,6 @@ func TestFrontRoutes(t *testing.T) {
 		{"GET", "/things", []string{"Host", "evil.example"}, 403, `{"ok":false,"error":"host \"evil.example\" is not allowed: only loopback names, such as localhost and 127.0.0.1, and those in TOCSIN_ALLOWED_HOSTS are"}`},
 		{"PUT", "/nothing", []string{"Origin", "https://evil.example"}, 403, `{"ok":false,"error":"origin \"https://evil.example\" is not allowed: only pages of this address may send requests"}`},
 		{"GET", "/panic", nil, 500, `{"ok":false,"error":"internal error: the log of the test says more"}`},
-		{"GET", "/late-panic", nil, 200, "begun"},
 		{"GET", "/error", nil, 500, `{"ok":false,"error":"no such thing"}`},
 		{"GET", "/refused", nil, 409, `{"ok":false,"error":"taken","index":3}`},
 	} {
@@ -139,7 +138,6 @@ func TestFrontHeaders(t *testing.T) {
 		"/refused": {
 			"X-Route": {"GET /refused"}, "Cache-Control": {"no-store"}, "Content-Type": {"application/json"}, "Content-Length": {"39"}, "Retry-After": {"5"},
 		},
-		"/late-panic": {"X-Route": {"GET /late-panic"}, "Content-Type": {"text/plain; charset=utf-8"}},
 	} {
 		if diff := cmp.Diff(want, send(front, "GET", path).Header()); diff != "" {
 			t.Errorf("header of %s (-want +got):\n%s", path, diff)
@@ -205,9 +203,17 @@ func TestFrontCounts(t *testing.T) {
 	m := httpserve.NewMetrics(registry, "test")
 	cfg.Requests, cfg.Panics, cfg.Logger = m.Requests(), m.Panics(), slog.New(slog.NewTextHandler(&log, nil))
 	front := httpserve.New(cfg)
-	for _, path := range []string{"/things", "/things/1", "/hidden", "/nothing", "//", "/panic", "/late-panic"} {
+	for _, path := range []string{"/things", "/things/1", "/hidden", "/nothing", "//", "/panic"} {
 		send(front, "GET", path)
 	}
+	func() {
+		defer func() {
+			if v := recover(); v != http.ErrAbortHandler { //nolint:errorlint // net/http compares the value
+				t.Errorf("panic after the first byte = %v, want %v", v, http.ErrAbortHandler)
+			}
+		}()
+		send(front, "GET", "/late-panic")
+	}()
 	const want = `
 # HELP tocsin_test_panics_total Requests that ended in a panic.
 # TYPE tocsin_test_panics_total counter
@@ -303,5 +309,63 @@ func TestRefusalCopies(t *testing.T) {
 	want := &httpserve.Refusal{Status: 409, Message: "taken", Header: http.Header{"A": {"1"}}}
 	if diff := cmp.Diff(want, first); diff != "" {
 		t.Errorf("the refusal changed (-want +got):\n%s", diff)
+	}
+}
+
+// TestFrontBrokenAnswer checks that a client can tell an answer that broke off from a whole
+// one, and that nothing is added to what was already sent.
+func TestFrontBrokenAnswer(t *testing.T) {
+	cfg := testConfig()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	cfg.Routes = append(cfg.Routes, httpserve.Route{Pattern: "GET /flushed", Handle: func(w http.ResponseWriter, _ *http.Request) error {
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			return err
+		}
+		return errors.New("no more")
+	}})
+	server := httptest.NewServer(httpserve.New(cfg))
+	t.Cleanup(server.Close)
+	for path, want := range map[string]struct {
+		body   string
+		broken bool
+	}{
+		"/things":     {`"list "`, false},
+		"/late-panic": {"begun", true},
+		"/flushed":    {"", false},
+	} {
+		body, err := get(t, server.URL+path)
+		if (err != nil) != want.broken || !strings.HasPrefix(want.body, body) || !want.broken && body != want.body {
+			t.Errorf("GET %s = %q, error %v, want %q, broken off: %t", path, body, err, want.body, want.broken)
+		}
+	}
+}
+
+// get returns the body of an answer, and the error of reading it or of the request.
+func get(t *testing.T, url string) (string, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", fmt.Errorf("request: %w", err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(answer.Body)
+	return string(body), err
+}
+
+// TestFrontRefusesSubtrees checks that no pattern makes ServeMux redirect before the checks.
+func TestFrontRefusesSubtrees(t *testing.T) {
+	for _, pattern := range []string{"GET /sub/", "/sub/", "GET /sub/{rest...}"} {
+		func() {
+			defer func() {
+				if v := recover(); v == nil {
+					t.Errorf("New with the pattern %q returned, want a panic", pattern)
+				}
+			}()
+			httpserve.New(httpserve.Config{Routes: []httpserve.Route{{Pattern: pattern, Answer: text("sub")}}})
+		}()
 	}
 }

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -19,6 +20,8 @@ type positionSaver struct {
 	claim func(context.Context, bus.Position) (before bus.Position, err error)
 	jobs  chan saveJob
 	log   *slog.Logger
+	// logged is the text of the last error in a row, which is logged once.
+	logged string
 }
 
 type saveJob struct {
@@ -84,7 +87,12 @@ func (s *positionSaver) attempt(ctx context.Context, p bus.Position) (before bus
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), inbox.ClaimTimeout)
 	defer cancel()
 	before, err = s.claim(ctx, p)
-	if err != nil {
+	switch {
+	case err == nil:
+		s.logged = ""
+	case errors.Is(err, busclient.ErrUnreachable): // the session logs the end of the connection
+	case err.Error() != s.logged:
+		s.logged = err.Error()
 		s.log.Warn("cannot store the inbox position yet", "error", err)
 	}
 	return before, err
