@@ -11,7 +11,8 @@
 //	min, max    bounds of an int; max of a string is its length in bytes, of a list the
 //	            number of elements
 //	elements    what the elements of a list are, for refusals
-//	required    "true": it must be given, and not be empty
+//	required    "true": the schema requires it. An empty value is refused if the argument
+//	            has an enum; the tool itself refuses an empty text
 //	lenient     "true": any string is accepted, and enum only documents
 //	bounds      "shown": the schema has the maxLength of a string and the minItems of a list
 //
