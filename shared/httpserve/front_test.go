@@ -312,7 +312,7 @@ func TestRefusalCopies(t *testing.T) {
 	}
 }
 
-// TestFrontBrokenAnswer checks that a client can tell an answer that broke off from a whole
+// TestFrontBrokenAnswer checks that a client can distinguish an answer that broke off from a whole
 // one, and that nothing is added to what was already sent.
 func TestFrontBrokenAnswer(t *testing.T) {
 	cfg := testConfig()

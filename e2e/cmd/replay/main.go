@@ -124,7 +124,7 @@ func replay(args []string, in io.Reader, out, stderr io.Writer) (err error) {
 	masker := redact.New()
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)
-	number, backwards := 0, 0
+	number, backwards, played := 0, 0, 0
 	var previous time.Time
 	for lines.Scan() {
 		number++
@@ -143,6 +143,7 @@ func replay(args []string, in io.Reader, out, stderr io.Writer) (err error) {
 			}
 		}
 		previous = at
+		played += len(events)
 		for i := range events {
 			masker.Event(&events[i])
 		}
@@ -158,7 +159,7 @@ func replay(args []string, in io.Reader, out, stderr io.Writer) (err error) {
 	if backwards > 1 {
 		warn("%d lines have an earlier time than the line before them", backwards)
 	}
-	if p.seq == 0 {
+	if played == 0 {
 		warn("the standard input has no events")
 	}
 	return p.finish(s.after)

@@ -185,6 +185,7 @@ func TestReplayWarnings(t *testing.T) {
 	}{
 		{"in order", line(0, failing("one")) + line(0, failing("two")), "", 2},
 		{"empty input", "", "replay: warning: the standard input has no events\n", 0},
+		{"empty array only", `{"time":0,"event":[]}` + "\n", "replay: warning: the standard input has no events\n", 0},
 		{"empty lines only", "\n \n", "replay: warning: the standard input has no events\n", 0},
 		{
 			"back in time", line(time.Hour, failing("one")) + line(0, failing("two")),
