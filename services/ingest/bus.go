@@ -116,9 +116,11 @@ func (s *busSink) run(ctx context.Context, attend func(context.Context, *bus.Ses
 		if s.current.Swap(&busSession{session, publisher}) == nil {
 			close(s.opened)
 		}
+		attendCtx, leave := context.WithCancel(ctx) // ctx outlives an error of ours
 		var attending sync.WaitGroup
-		attending.Go(func() { attend(ctx, session) })
+		attending.Go(func() { attend(attendCtx, session) })
 		defer attending.Wait()
+		defer leave()
 		if s.provision {
 			err := session.Await(ctx, bus.AwaitConfig{Timeout: provisionTimeout, Pause: reconnectPause, Logger: s.log}, func(ctx context.Context) error {
 				return bus.Provision(ctx, session, s.layout, s.log)
