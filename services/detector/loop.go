@@ -349,15 +349,18 @@ func (l *loop) exportStats() {
 // finish waits until the raised alerts are stored and the state is saved. The next start
 // repeats what does not finish in time.
 func (l *loop) finish(working context.Context) error {
+	// The grace of working starts when the detector stops, not when a reader fails.
+	ctx, cancel := context.WithTimeoutCause(working, flushTimeout, bus.ErrGrace)
+	defer cancel()
 	l.inputs = nil
 	l.changed = l.changed || l.ticks > 0
 	l.snapshot()
 	for len(l.pending) > 0 || l.stored < l.raised || l.nextSnapshot != nil || l.saving {
-		l.step(working.Done(), nil)
-		if errors.Is(context.Cause(working), bus.ErrGrace) {
+		l.step(ctx.Done(), nil)
+		if errors.Is(context.Cause(ctx), bus.ErrGrace) {
 			l.p.log.Warn("alerts or state not stored in time; the next start repeats them", "alerts", l.raised-l.stored)
 		}
-		if working.Err() != nil {
+		if ctx.Err() != nil {
 			return nil //nolint:nilerr // the next start repeats what was not stored
 		}
 	}

@@ -1,8 +1,12 @@
 package detector
 
 import (
+	"bytes"
+	"context"
 	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -65,4 +69,35 @@ func TestAlertsPositionDuringReplay(t *testing.T) {
 	if l.raised != 3 {
 		t.Errorf("after the stream was recreated: %d alerts raised, want 3", l.raised)
 	}
+}
+
+// TestFlushIsBounded checks that a loop whose reader failed, while the detector goes on, does
+// not wait longer than flushTimeout for a publisher that stores nothing.
+func TestFlushIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logs bytes.Buffer
+		d := &process{cfg: Config{SnapshotEvery: time.Hour}, metrics: newMetrics(prometheus.NewRegistry(), func() {}), log: slog.New(slog.NewTextHandler(&logs, nil))}
+		l := newLoop(newPartition(d, 0, 1, nil), &startState{fold: fold.New(fold.Config{})})
+		l.handle(input{message: fold.Message{Seq: 1, Time: time.Now(), Events: []telemetry.Event{
+			{Kind: telemetry.KindLog, App: "web", Log: &telemetry.Log{Level: telemetry.LevelError, Message: "boom"}},
+		}}})
+		if l.raised != 1 {
+			t.Fatalf("%d alerts raised, want 1", l.raised)
+		}
+		reading, fail := context.WithCancel(t.Context())
+		fail()
+		// It bounds the test where the loop does not bound itself.
+		working, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		start := time.Now()
+		if err := l.run(reading, working); err != nil {
+			t.Errorf("run = %v, want nil", err)
+		}
+		if waited := time.Since(start); waited != flushTimeout {
+			t.Errorf("run waited %s for the alert to be stored, want %s", waited, flushTimeout)
+		}
+		if want := "not stored in time"; !strings.Contains(logs.String(), want) {
+			t.Errorf("logs = %s, want %q", &logs, want)
+		}
+	})
 }
