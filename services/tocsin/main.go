@@ -49,9 +49,7 @@ func main() {
 		os.Exit(code)
 	}
 	os.Args = healthcheckArgs(os.Args)
-	line := &cli{}
-	code := service.Main("tocsin", quick.Description, line)
-	os.Exit(line.Hook.ExitCode(code, os.Args[1:], &cli{}))
+	os.Exit(service.Main("tocsin", quick.Description, &cli{}))
 }
 
 // healthcheckArgs returns the command line with `tocsin SERVICE healthcheck` turned into

@@ -86,6 +86,13 @@ func (e Env) LogSettingsFile() {
 // has the method Run(context.Context, Env) error.
 type Command interface{ Common() Settings }
 
+// Partial is a Command with only some of the commands of its program.
+type Partial interface {
+	// SettingNames returns the long names of the flags of all the program's commands: a
+	// settings file may hold any of them.
+	SettingNames() []string
+}
+
 // Common makes a struct that embeds Settings a Command.
 func (s Settings) Common() Settings { return s }
 
@@ -127,10 +134,13 @@ func ignoreFile(io.Reader) (kong.Resolver, error) {
 
 func run(ctx context.Context, args []string, name, description string, cli Command, env Env) int {
 	exited, code, found := false, ExitOK, settingsFiles{}
+	if partial, ok := cli.(Partial); ok {
+		found.names = partial.SettingNames()
+	}
 	k, err := NewParser(cli,
 		kong.Name(name), kong.Description(description),
 		kong.Writers(env.Stdout, env.Stderr),
-		kong.Configuration(loadYAML),
+		kong.Configuration(found.loadYAML),
 		kong.WithBeforeResolve(found.load),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,12 +105,6 @@ func UserFile() string {
 	return filepath.Join(base, "tocsin", fileName)
 }
 
-// HasUserFile reports whether the default settings file exists.
-func HasUserFile() bool {
-	_, err := os.Stat(UserFile())
-	return err == nil
-}
-
 // Silent is a command that logs nothing about settings files: its caller shows stderr to a
 // person, or acts on it, each time it runs.
 type Silent interface{ Silent() }
@@ -130,6 +125,8 @@ func isSilent(ctx *kong.Context) bool {
 // never read by default: the author of a repository must not choose the bus to connect to,
 // the addresses to listen on, or where a token is sent.
 type settingsFiles struct {
+	// names are those that a [Partial] command line adds to its own flags, or none.
+	names []string
 	// read is the default file if it was read, or empty.
 	read string
 	// warning is about a file in the working directory that was not read, or empty.
@@ -148,7 +145,7 @@ func (f *settingsFiles) load(ctx *kong.Context, at *kong.Path) error {
 		}
 	}
 	path := UserFile()
-	resolver, err := loadUserFile(path)
+	resolver, err := f.loadUserFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -163,7 +160,7 @@ func (f *settingsFiles) load(ctx *kong.Context, at *kong.Path) error {
 
 // loadUserFile reads the default settings file, which only this user and root may be able to
 // write.
-func loadUserFile(path string) (kong.Resolver, error) {
+func (f *settingsFiles) loadUserFile(path string) (kong.Resolver, error) {
 	if path == "" {
 		return nil, fs.ErrNotExist
 	}
@@ -179,7 +176,7 @@ func loadUserFile(path string) (kong.Resolver, error) {
 	if err := checkOwner(path, info); err != nil {
 		return nil, err
 	}
-	return loadYAML(file)
+	return f.loadYAML(file)
 }
 
 // checkOwner returns an error if a user other than this one and root can write the file.
@@ -209,25 +206,28 @@ func unreadWarning(own string) string {
 	return fmt.Sprintf("./%s is not read; pass --config %s or move it to %s", fileName, fileName, own)
 }
 
-// yamlSettings is a settings file: long names of flags of any command, with dashes or
-// underscores, and their values.
-type yamlSettings map[string]any
+// yamlSettings is a settings file: long names of flags of any command, with dashes, and
+// their values.
+type yamlSettings struct {
+	values map[string]any
+	names  []string // see settingsFiles
+}
 
 // loadYAML reads a settings file. It may be empty.
-func loadYAML(r io.Reader) (kong.Resolver, error) {
+func (f *settingsFiles) loadYAML(r io.Reader) (kong.Resolver, error) {
 	var raw map[string]any
 	if err := yaml.NewDecoder(r).Decode(&raw); err != nil && !errors.Is(err, io.EOF) {
 		what := "the settings file"
-		if f, is := r.(*os.File); is {
-			what += " " + f.Name()
+		if file, is := r.(*os.File); is {
+			what += " " + file.Name()
 		}
 		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
-	s := yamlSettings{}
+	values := make(map[string]any, len(raw))
 	for key, value := range raw {
-		s[strings.ReplaceAll(key, "_", "-")] = value
+		values[strings.ReplaceAll(key, "_", "-")] = value
 	}
-	return s, nil
+	return yamlSettings{values, f.names}, nil
 }
 
 // Validate refuses a key that is not a flag of any command: a typo would otherwise have no
@@ -235,8 +235,8 @@ func loadYAML(r io.Reader) (kong.Resolver, error) {
 func (s yamlSettings) Validate(app *kong.Application) error {
 	known := map[string]bool{}
 	collectFlags(app.Node, known)
-	for key := range s {
-		if !known[key] {
+	for _, key := range slices.Sorted(maps.Keys(s.values)) {
+		if !known[key] && !slices.Contains(s.names, key) {
 			return fmt.Errorf("settings file: %q is no setting: the long names of flags are allowed, such as ingest-addr", key)
 		}
 	}
@@ -260,7 +260,7 @@ func (s yamlSettings) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 			return nil, nil
 		}
 	}
-	switch v := s[flag.Name].(type) {
+	switch v := s.values[flag.Name].(type) {
 	case nil:
 		return nil, nil
 	case string:

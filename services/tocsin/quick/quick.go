@@ -60,12 +60,23 @@ func (hookLine) Vars() kong.Vars { return Vars() }
 // Vars returns the variables in the tags.
 func (waitLine) Vars() kong.Vars { return Vars() }
 
+// SettingNames implements [service.Partial].
+func (hookLine) SettingNames() []string { return settingNames }
+
+// SettingNames implements [service.Partial].
+func (ciLine) SettingNames() []string { return settingNames }
+
+// SettingNames implements [service.Partial].
+func (waitLine) SettingNames() []string { return settingNames }
+
+// SettingNames implements [service.Partial].
+func (versionLine) SettingNames() []string { return settingNames }
+
 // Run runs the command that args name, and returns the exit status of the process. It does
-// nothing and reports false where args name another command, or where there is a settings
-// file: a file may hold the settings of all commands, whose keys only the full program checks.
+// nothing and reports false where args name another command.
 func Run(args []string) (code int, ran bool) {
 	line := Line(args)
-	if line == nil || service.HasUserFile() {
+	if line == nil {
 		return 0, false
 	}
 	code = service.Main("tocsin", Description, line)
@@ -80,11 +91,6 @@ func Run(args []string) (code int, ran bool) {
 func Line(args []string) service.Command {
 	if len(args) == 0 {
 		return nil
-	}
-	for _, arg := range args {
-		if strings.HasPrefix(arg, "--config") {
-			return nil
-		}
 	}
 	switch args[0] {
 	case "hook":

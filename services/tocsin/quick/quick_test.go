@@ -14,7 +14,7 @@ func TestLine(t *testing.T) {
 	for args, want := range map[string]string{
 		"hook": "hook", "hook --client codex": "hook", "hook --help": "hook", "version": "version", "ci --status success": "ci", "wait --timeout 1s": "wait",
 		"": "", "up": "", "--log-level=debug hook": "", "up hook": "",
-		"hook --client codex --config x.yaml": "", "hook --config=x.yaml": "",
+		"hook --client codex --config x.yaml": "hook", "hook --config=x.yaml": "hook", "--config=x.yaml hook": "",
 	} {
 		got := ""
 		if line := Line(strings.Fields(args)); line != nil {
