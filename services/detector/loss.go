@@ -50,7 +50,7 @@ func (c *lossCounter) check(first uint64) (atMost uint64) {
 	if first > from+1 {
 		atMost = first - from - 1
 	}
-	c.checked = max(c.checked, first-min(first, 1)) // the first sequence of an empty new stream is 0
+	c.checked = max(c.checked, first-min(first, 1))
 	c.hasGap, c.due = false, false
 	return atMost
 }

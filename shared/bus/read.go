@@ -36,7 +36,8 @@ type State struct {
 // End returns the position of the newest message.
 func (st State) End() Position { return Position{Seq: st.Last, Created: st.Created} }
 
-// State asks what a stream holds, within 2 s. The dashboard's role may not.
+// State asks what a stream holds, within 2 s. The error wraps [jetstream.ErrStreamNotFound]
+// where there is no such stream. The dashboard's role may not ask.
 func (s *Session) State(ctx context.Context, stream string) (State, error) {
 	if err := s.checkUsable(); err != nil {
 		return State{}, err
@@ -55,11 +56,14 @@ func (s *Session) State(ctx context.Context, stream string) (State, error) {
 	if err != nil {
 		return State{}, fmt.Errorf("check stream %s: %w", stream, err)
 	}
-	st := info.State
-	return State{
-		Created: info.Created, First: st.FirstSeq, Last: st.LastSeq, Messages: st.Msgs,
-		FirstTime: st.FirstTime, LastTime: st.LastTime,
-	}, nil
+	st := State{
+		Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq, Messages: info.State.Msgs,
+		FirstTime: info.State.FirstTime, LastTime: info.State.LastTime,
+	}
+	if st.Messages == 0 { // the server says 0 for a new stream
+		st.First = st.Last + 1
+	}
+	return st, nil
 }
 
 // stream asks for a stream, within stateTimeout.

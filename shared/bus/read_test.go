@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
@@ -209,5 +211,18 @@ func TestFollowEnds(t *testing.T) {
 	<-s.Closed()
 	if err := s.Err(); !errors.Is(err, bus.ErrClosed) {
 		t.Errorf("Err = %v, want ErrClosed", err)
+	}
+}
+
+// TestStateOfANewStream checks the state of a stream that has held nothing yet, and of one
+// that does not exist.
+func TestStateOfANewStream(t *testing.T) {
+	s := bustest.Start(t).Connect(bus.RoleGateway)
+	state, err := s.State(t.Context(), bus.StreamAlerts)
+	if err != nil || state.First != 1 || state.Last != 0 || state.Messages != 0 {
+		t.Errorf("State = %+v, %v, want sequences 1 to 0", state, err)
+	}
+	if _, err := s.State(t.Context(), "NONE"); !errors.Is(err, jetstream.ErrStreamNotFound) || !strings.Contains(err.Error(), "start tocsin up once") {
+		t.Errorf("State of an unknown stream = %v, want ErrStreamNotFound and what to do", err)
 	}
 }

@@ -50,9 +50,9 @@ type RunConfig struct {
 //     stays open until work returns. See [WithGrace].
 //   - with an error that wraps [ErrClosed]: work aborts, because nothing can be sent.
 //
-// Run returns nil when ctx has ended and work has returned, and when work returns nil. An
-// error of Connect or work ends Run unless the session was closed or cfg.Retry allows another
-// session.
+// Run returns nil when ctx has ended and work has returned, and when work returns nil unless
+// the session was closed: work then runs again on another session. An error of Connect or
+// work ends Run unless the session was closed or cfg.Retry allows another session.
 func Run(ctx context.Context, cfg RunConfig, work func(ctx context.Context, s *Session) error) error {
 	return NewLink(cfg).Run(ctx, work)
 }

@@ -335,9 +335,15 @@ func tlsFiles(cfg Config) ([]nats.Option, error) {
 	return opts, nil
 }
 
-func missingStream(stream string) error {
-	return fmt.Errorf("stream %s does not exist: start tocsin up once, or run tocsin provision where the bus is an external one", stream)
+// missingStream is the error for the stream of that name, which does not exist. It wraps
+// [jetstream.ErrStreamNotFound].
+type missingStream string
+
+func (m missingStream) Error() string {
+	return "stream " + string(m) + " does not exist: start tocsin up once, or run tocsin provision where the bus is an external one"
 }
+
+func (m missingStream) Unwrap() error { return jetstream.ErrStreamNotFound }
 
 // credsFile reads a .creds file (JWT and seed) or a bare NKEY seed.
 func credsFile(path string) (nats.Option, error) {

@@ -123,26 +123,18 @@ func Ask[T any](ctx context.Context, c *Client, subject string, request any) (re
 	return reply, nil
 }
 
-// State returns the state of a stream. The error wraps jetstream.ErrStreamNotFound if there
-// is no such stream.
+// State returns the state of a stream. Its errors are [ErrUnreachable] and those of
+// [bus.Session.State].
 func (c *Client) State(ctx context.Context, stream string) (bus.State, error) {
 	session, err := c.Session()
 	if err != nil {
 		return bus.State{}, err
 	}
-	s, err := session.JS.Stream(ctx, stream)
-	if err != nil {
-		return bus.State{}, fmt.Errorf("read the state of %s: %w", stream, err)
+	state, err := session.State(ctx, stream)
+	if errors.Is(err, bus.ErrUnreachable) {
+		return state, ErrUnreachable
 	}
-	info := s.CachedInfo()
-	state := bus.State{
-		Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq, Messages: info.State.Msgs,
-		FirstTime: info.State.FirstTime, LastTime: info.State.LastTime,
-	}
-	if state.Messages == 0 {
-		state.First = state.Last + 1
-	}
-	return state, nil
+	return state, err
 }
 
 // Range reads a stream as [bus.Session.Range] does, until handle returns false.
