@@ -66,6 +66,20 @@ func (s *Session) State(ctx context.Context, stream string) (State, error) {
 	return st, nil
 }
 
+// ExplainNoResponders returns why a direct get of a stream got no answer: an error that
+// wraps [jetstream.ErrStreamNotFound] where there is no such stream, and otherwise
+// [ErrUnreachable], as while a server starts or a stream has no leader. An err that does not
+// wrap [nats.ErrNoResponders] is returned as it is.
+func (s *Session) ExplainNoResponders(ctx context.Context, stream string, err error) error {
+	if !errors.Is(err, nats.ErrNoResponders) {
+		return err
+	}
+	if _, missing := s.State(ctx, stream); errors.Is(missing, jetstream.ErrStreamNotFound) {
+		return missing
+	}
+	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+}
+
 // stream asks for a stream, within stateTimeout.
 func (s *Session) stream(ctx context.Context, name string) (jetstream.Stream, error) {
 	ctx, cancel := context.WithTimeout(ctx, stateTimeout)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -45,10 +45,12 @@ func changeRecord[L interface{ Encode() ([]byte, error) }](
 		}
 		return list.Encode()
 	})
-	switch {
-	case refused != nil:
+	if refused != nil {
 		return Record{}, refused
-	case errors.Is(err, nats.ErrNoResponders):
+	}
+	err = s.ExplainNoResponders(ctx, bus.StreamSilences, err)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return Record{}, errNoBucket
 	case errors.Is(err, bus.ErrConflict):
 		return Record{}, fmt.Errorf("the silences were changed concurrently too often: try again: %w", err)

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -77,7 +77,8 @@ func Read(ctx context.Context, s *bus.Session) (Set, error) {
 // Records reads the records that exist, in one round trip. A missing bucket has none.
 func Records(ctx context.Context, s *bus.Session) ([]Record, error) {
 	msgs, err := s.Read(ctx, bus.StreamSilences, 1, maxRecords)
-	if errors.Is(err, nats.ErrNoResponders) {
+	err = s.ExplainNoResponders(ctx, bus.StreamSilences, err)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		return nil, nil
 	}
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
@@ -31,7 +30,8 @@ func (r *Reader) clusters(ctx context.Context) ([]kube.Leader, error) {
 		return nil, err
 	}
 	records, err := session.Read(ctx, bus.StreamKubewatch, 1, maxClusters)
-	if errors.Is(err, nats.ErrNoResponders) { // a bus of an older version has no such bucket
+	err = session.ExplainNoResponders(ctx, bus.StreamKubewatch, err)
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // a bus of an older version has no such bucket
 		return nil, nil
 	}
 	if err != nil {
