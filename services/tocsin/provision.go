@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -47,19 +48,23 @@ func (c *provisionCommand) Run(ctx context.Context, env service.Env) error {
 	}
 	defer conn.Close()
 	deadline := time.Now().Add(c.Wait)
-	for {
-		err := c.try(ctx, env, conn)
-		if err == nil || ctx.Err() != nil || permanent(err) || !time.Now().Before(deadline) {
-			return err
-		}
-		env.Logger.Debug("the bus is not ready, trying again", "error", err)
-		select {
-		case <-ctx.Done():
-			return err
-		case <-conn.Changes():
-		case <-time.After(min(provisionRetry, time.Until(deadline))):
-		}
+	var last error
+	err = conn.Await(ctx, bus.AwaitConfig{
+		Timeout: provisionTimeout, Pause: min(provisionRetry, c.Wait),
+		Permanent: func(err error) bool { return permanent(err) || !time.Now().Before(deadline) },
+		Waiting: func(err error) {
+			last = err
+			env.Logger.Debug("the bus is not ready, trying again", "error", err)
+		},
+		Logger: slog.New(slog.DiscardHandler),
+	}, func(ctx context.Context) error { return c.try(ctx, env, conn) })
+	if ctx.Err() != nil && last != nil { // what was waited for says more than the interrupt
+		err = last
 	}
+	if errors.Is(err, bus.ErrUnreachable) && !permanent(err) {
+		return fmt.Errorf("%w: check TOCSIN_NATS_URL, and that a NATS server listens there", err)
+	}
+	return err
 }
 
 // permanent reports whether another attempt would fail, too.
@@ -72,13 +77,9 @@ func permanent(err error) bool {
 	return false
 }
 
+// try makes one attempt to prepare the bus.
 func (c *provisionCommand) try(ctx context.Context, env service.Env, conn *bus.Session) error {
-	ctx, cancel := context.WithTimeout(ctx, provisionTimeout)
-	defer cancel()
 	changes, err := bus.Plan(ctx, conn, c.Layout())
-	if errors.Is(err, bus.ErrUnreachable) && !permanent(err) {
-		return fmt.Errorf("%w: check TOCSIN_NATS_URL, and that a NATS server listens there", err)
-	}
 	if errors.Is(err, bus.ErrDenied) {
 		return errNotProvisioner(err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -72,6 +73,17 @@ func TestProvision(t *testing.T) {
 				t.Errorf("tocsin provision took %s, want less than 10 s", took)
 			}
 		})
+	}
+}
+
+// TestProvisionInterrupted expects an error that says what was waited for.
+func TestProvisionInterrupted(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	c := provisionCommand{BusFlags: service.BusFlags{NATSURL: "nats://127.0.0.1:1"}, Wait: 20 * time.Second}
+	err := c.Run(ctx, service.Env{Stdout: io.Discard, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "check TOCSIN_NATS_URL") {
+		t.Errorf("Run = %v, want an error with check TOCSIN_NATS_URL", err)
 	}
 }
 
