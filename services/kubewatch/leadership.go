@@ -275,7 +275,9 @@ func (l *leadership) read(ctx context.Context) error {
 	group.Go(func() error { return f.Run(ctx, l.start.Version) })
 	group.Go(func() error { return loop.objects.Run(ctx) })
 	group.Go(func() error { return loop.run(ctx) })
-	return group.Wait()
+	err = group.Wait() // ends ctx, which ends the captures
+	loop.captures.Wait()
+	return err
 }
 
 // addressPrefix begins the uid of a cluster that does not reveal its own.

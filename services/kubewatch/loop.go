@@ -94,9 +94,8 @@ func (l *leadership) newLoop(ctx context.Context) (*loop, error) {
 	return loop, nil
 }
 
-// run works until ctx ends.
+// run works until ctx ends. The captures end with ctx, perhaps after run.
 func (l *loop) run(ctx context.Context) error {
-	defer l.captures.Wait()
 	stats := time.NewTicker(statsEvery)
 	defer stats.Stop()
 	dueTimer := time.NewTimer(time.Hour)
