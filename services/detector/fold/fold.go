@@ -114,6 +114,8 @@ type Fold struct {
 	event         rule.Event
 	template, key []byte
 	buffer        []byte
+	// stateless has the rules that serve all untracked apps, by their index in the table.
+	stateless []rule.Rule
 	// snapshotSize is the length of the last snapshot, in bytes.
 	snapshotSize int
 }
@@ -129,6 +131,7 @@ func New(cfg Config) *Fold {
 	return &Fold{
 		cfg: cfg, apps: lru.New[string, *app](cfg.MaxApps), newcomers: lru.New[string, *app](cfg.MaxApps), untracked: newUntrackedApps(),
 		manual: &noise.Manual{}, ci: ciresult.New(), external: others.New(), storm: ratelimit.New(), budget: ratelimit.NewBudget(), incidents: newIncidents(),
+		stateless: make([]rule.Rule, len(table)),
 	}
 }
 

@@ -67,7 +67,20 @@ func (t *turn) observeUntracked(a *app, e *telemetry.Event) {
 	event := t.ruleEvent(a, e)
 	for i, entry := range table {
 		if slices.Contains(entry.untracked, e.Kind) {
-			t.publishFindings(a, i, entry.new(&rule.App{Name: a.name}).Observe(event, t.now))
+			t.publishFindings(a, i, t.fold.untrackedRule(i).Observe(event, t.now))
 		}
 	}
+}
+
+// untrackedRule returns the rule of a table entry for an app that is not tracked: a new one
+// or, if the rule is stateless, the one that serves all these apps.
+func (f *Fold) untrackedRule(index int) rule.Rule {
+	if r := f.stateless[index]; r != nil {
+		return r
+	}
+	r := table[index].new(&rule.App{})
+	if s, ok := r.(interface{ IsStateless() bool }); ok && s.IsStateless() {
+		f.stateless[index] = r
+	}
+	return r
 }

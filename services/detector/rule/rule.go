@@ -46,7 +46,7 @@ type Event struct {
 	Young bool
 }
 
-// App is the app that a rule watches. For an app that is not tracked only Name is set.
+// App is the app that a rule watches. It is empty for apps that are not tracked.
 type App struct {
 	Name string
 	// Choice has the variants of rules that the settings choose for the app.
@@ -113,6 +113,9 @@ func (Instant) Tick(Incident, time.Time) ([]Finding, bool) { return nil, false }
 
 // Stateless is embedded in rules that remember nothing.
 type Stateless struct{ Instant }
+
+// IsStateless reports that one value can serve any number of apps.
+func (Stateless) IsStateless() bool { return true }
 
 // State implements [Rule].
 func (Stateless) State(*snapshot.Codec) {}
