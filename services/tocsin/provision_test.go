@@ -76,7 +76,7 @@ func TestProvision(t *testing.T) {
 	}
 }
 
-// TestProvisionInterrupted expects an error that says what was waited for.
+// TestProvisionInterrupted expects an error that names the step that was not finished.
 func TestProvisionInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
