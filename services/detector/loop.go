@@ -361,7 +361,7 @@ func (l *loop) finish(working context.Context) error {
 			l.p.log.Warn("alerts or state not stored in time; the next start repeats them", "alerts", l.raised-l.stored)
 		}
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // the next start repeats what was not stored
+			return nil // the next start repeats what was not stored
 		}
 	}
 	return nil

@@ -154,7 +154,7 @@ func TestQuickReadsSettingsFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			run := func(program string) string {
-				cmd := exec.CommandContext(t.Context(), os.Args[0], strings.Fields(tt.args)...) //nolint:gosec // this test binary
+				cmd := exec.CommandContext(t.Context(), os.Args[0], strings.Fields(tt.args)...)
 				cmd.Dir, cmd.Stdin = dir, strings.NewReader("{}")
 				cmd.Env = []string{runAs + "=" + program, "XDG_CONFIG_HOME=" + config, "HOME=" + config, "PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"}
 				if tt.env != "" {

@@ -115,7 +115,7 @@ func (s *Session) Partitions(ctx context.Context) (int, error) {
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return 0, missingStream(StreamTelemetry)
+		return 0, missingStreamError(StreamTelemetry)
 	}
 	if err != nil {
 		return 0, wrapStream("check", StreamTelemetry, err)

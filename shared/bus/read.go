@@ -51,7 +51,7 @@ func (s *Session) State(ctx context.Context, stream string) (State, error) {
 		return err
 	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return State{}, missingStream(stream)
+		return State{}, missingStreamError(stream)
 	}
 	if err != nil {
 		return State{}, fmt.Errorf("check stream %s: %w", stream, err)

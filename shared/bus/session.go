@@ -305,7 +305,7 @@ func (s *Session) Check(ctx context.Context, stream string) error {
 	})
 	if err != nil {
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
-			return missingStream(stream)
+			return missingStreamError(stream)
 		}
 		return fmt.Errorf("check stream %s: %w", stream, err)
 	}
@@ -335,15 +335,15 @@ func tlsFiles(cfg Config) ([]nats.Option, error) {
 	return opts, nil
 }
 
-// missingStream is the error for the stream of that name, which does not exist. It wraps
+// missingStreamError is the error for the stream of that name, which does not exist. It wraps
 // [jetstream.ErrStreamNotFound].
-type missingStream string
+type missingStreamError string
 
-func (m missingStream) Error() string {
+func (m missingStreamError) Error() string {
 	return "stream " + string(m) + " does not exist: start tocsin up once, or run tocsin provision where the bus is an external one"
 }
 
-func (m missingStream) Unwrap() error { return jetstream.ErrStreamNotFound }
+func (m missingStreamError) Unwrap() error { return jetstream.ErrStreamNotFound }
 
 // credsFile reads a .creds file (JWT and seed) or a bare NKEY seed.
 func credsFile(path string) (nats.Option, error) {
