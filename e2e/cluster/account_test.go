@@ -125,7 +125,7 @@ func showCounts(wrong map[string][]string) string {
 
 // kept is what the bus has of telemetry.
 type kept struct {
-	// copies is how often each word of traffic is stored.
+	// copies is the number of stored copies of each word of traffic.
 	copies     map[string]int
 	partitions map[string]int
 	messages   int

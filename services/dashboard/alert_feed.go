@@ -28,7 +28,7 @@ const (
 	// readBatch is how many alerts one request reads, readTimeout bounds the request.
 	readBatch   = 500
 	readTimeout = 2 * time.Second
-	// checkEvery is how often the end of the stream is checked, because live messages may
+	// checkEvery is the time between two checks of the stream's end, because live messages may
 	// be lost between servers without notice.
 	checkEvery = 2 * time.Second
 	// laggingRetry and failedRetry are the pauses before the stream is read again.

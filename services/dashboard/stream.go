@@ -18,7 +18,7 @@ const (
 	maxReaders = 256
 	// readersRetry is how many seconds a refused reader waits before it retries.
 	readersRetry = 5
-	// heartbeat is how often a comment shows readers that the stream is alive.
+	// heartbeat is the time between two comments that show readers that the stream is alive.
 	heartbeat = 15 * time.Second
 	// writeTimeout bounds one write to a reader, which counts as gone after it.
 	writeTimeout = 30 * time.Second

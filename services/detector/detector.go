@@ -39,7 +39,7 @@ type Config struct {
 	// owner, and another detector takes it over when the owner ends. If it is not set,
 	// the stream has one partition and this is its only detector.
 	Shared bool
-	// SnapshotEvery is how often a changed state is saved; 0 means
+	// SnapshotEvery is the time between two saves of a changed state; 0 means
 	// DefaultSnapshotEvery. A restart replays the telemetry since the last save.
 	SnapshotEvery time.Duration
 	// Rules are the detection rules of each app; the zero value has the specification's.

@@ -7,7 +7,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
 
-// lossEvery is how often a partition with a backlog checks what the stream has dropped.
+// lossEvery is the time between two checks of a partition with a backlog for dropped messages.
 const lossEvery = time.Second
 
 // lossCounter bounds how many messages of one of several partitions the stream dropped

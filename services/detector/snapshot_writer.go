@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// sweepEvery is how often the first partition removes the rest of unfinished snapshots.
+// sweepEvery is the time after which the first partition again removes unfinished snapshots.
 // It is longer than a save may take.
 const sweepEvery = 5 * time.Minute
 

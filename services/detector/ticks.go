@@ -14,9 +14,9 @@ import (
 // while no app sends anything: then a partition publishes ticks.
 
 const (
-	// tickEvery is how often the first of several partitions publishes a tick for all.
+	// tickEvery is the time between two ticks that the first of several partitions publishes for all.
 	tickEvery = 5 * time.Second
-	// suppressedTickEvery is how often the only partition publishes a tick while alerts
+	// suppressedTickEvery is the time between two ticks of the only partition while alerts
 	// are suppressed. While a spike is open it does so every tickEvery.
 	suppressedTickEvery = time.Second
 	// ticksPerSnapshot ticks without any other message cause a snapshot, so that its

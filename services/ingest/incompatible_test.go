@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -15,16 +14,8 @@ import (
 // TestIncompatibleBusEndsRun checks that Run fails, and does not hang, on a bus whose
 // streams can't be made to fit.
 func TestIncompatibleBusEndsRun(t *testing.T) {
-	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ns.Start()
-	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
-	if !ns.ReadyForConnections(10 * time.Second) {
-		t.Fatal("timed out waiting for the server")
-	}
-	cfg := bus.Config{Name: "test", Role: bus.RoleProvisioner, URL: ns.ClientURL(), Logger: quiet()}
+	url := startNATS(t)
+	cfg := bus.Config{Name: "test", Role: bus.RoleProvisioner, URL: url, Logger: quiet()}
 	session, err := bus.Connect(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +31,7 @@ func TestIncompatibleBusEndsRun(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(t.Context(), Config{Bus: bus.Config{URL: ns.ClientURL()}, Provision: true, Addr: "127.0.0.1:0", Logger: quiet(), Masker: fakeMasker{}})
+		done <- Run(t.Context(), Config{Bus: bus.Config{URL: url}, Provision: true, Addr: "127.0.0.1:0", Logger: quiet(), Masker: fakeMasker{}})
 	}()
 	select {
 	case err := <-done:

@@ -244,7 +244,9 @@ func lacksNothing(t *testing.T, cfg bus.Config) {
 	})
 }
 
-func TestExternalBusIsProvisioned(t *testing.T) {
+// startNATS starts a NATS server with JetStream and without streams, and returns its URL.
+func startNATS(t *testing.T) string {
+	t.Helper()
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
 	if err != nil {
 		t.Fatal(err)
@@ -254,12 +256,17 @@ func TestExternalBusIsProvisioned(t *testing.T) {
 	if !ns.ReadyForConnections(10 * time.Second) {
 		t.Fatal("the NATS server is not ready after 10 s")
 	}
-	url, _ := start(t, Config{Bus: bus.Config{URL: ns.ClientURL()}, Provision: true})
+	return ns.ClientURL()
+}
+
+func TestExternalBusIsProvisioned(t *testing.T) {
+	natsURL := startNATS(t)
+	url, _ := start(t, Config{Bus: bus.Config{URL: natsURL}, Provision: true})
 	bustest.Eventually(t, "readiness", func() bool { status, _, _ := send(t, "GET", url+"/readyz", ""); return status == 200 })
 	if status, _, body := send(t, "POST", url+"/ci-result", failure); status != 200 {
 		t.Errorf("got %d %s, want 200", status, body)
 	}
-	lacksNothing(t, bus.Config{URL: ns.ClientURL()})
+	lacksNothing(t, bus.Config{URL: natsURL})
 }
 
 func TestShutdownFinishesRequests(t *testing.T) {

@@ -25,7 +25,7 @@ const (
 	// syncTimeout is how long events wait at the start for the objects that they involve,
 	// whose labels they get.
 	syncTimeout = 15 * time.Second
-	// statsEvery is how often the metrics of the tracker are updated.
+	// statsEvery is the time between two updates of the tracker's metrics.
 	statsEvery = time.Second
 	// maxObjectWait is how long an event waits for the state of an unknown object: both of a
 	// new object arrive at once, by two watches. Many events may involve objects that are

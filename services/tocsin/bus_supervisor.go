@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// superviseTick is how often the supervisor checks whether the bus runs.
+	// superviseTick is the time between two checks whether the bus runs.
 	superviseTick = 250 * time.Millisecond
 	// startTimeout is how long a started bus may take to announce itself before it is
 	// started again.

@@ -113,7 +113,7 @@ func (c *tailCommand) Run(ctx context.Context, env service.Env) error {
 	return group.Wait()
 }
 
-// awaitTick is how often awaitBus checks the connection.
+// awaitTick is the time between two checks of the connection by awaitBus.
 const awaitTick = 20 * time.Millisecond
 
 // awaitBus waits until the bus is connected, ctx ends, or the reason is known why it can't

@@ -10,7 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// idleChecks is how often gateways are counted within the idle time.
+// idleChecks is the number of times that gateways are counted within the idle time.
 const idleChecks = 20
 
 // idle returns true when no event was accepted and no gateway was connected for the idle
@@ -35,7 +35,7 @@ func (u *up) idle(ctx context.Context) bool {
 	}
 }
 
-// announceTick is how often runtime.json is compared with what was announced.
+// announceTick is the time between two comparisons of runtime.json with what was announced.
 const announceTick = time.Second
 
 // keepAnnounced restores runtime.json whenever it was removed or changed, until ctx ends.
@@ -58,7 +58,7 @@ func (u *up) keepAnnounced(ctx context.Context) {
 	}
 }
 
-// faultTick is how often a failed store is checked for free space.
+// faultTick is the time between two checks of a failed store for free space.
 const faultTick = time.Second
 
 // errWritable is returned when a failed store can be written again. The NATS server itself

@@ -17,7 +17,7 @@ import (
 const (
 	maxLog  = 8 << 20
 	oldLogs = 2
-	// logTick is how often the size is checked. The logger bounds what is logged meanwhile.
+	// logTick is the time between two checks of the size. The logger bounds what is logged meanwhile.
 	logTick = time.Second
 )
 

@@ -20,7 +20,7 @@ import (
 // receiver records what a reader was given.
 type receiver struct {
 	mu sync.Mutex
-	// counts is how often each text came.
+	// counts has the number of messages with each text.
 	counts map[string]int
 	last   uint64
 	// disordered has the messages that came after a later one.

@@ -38,7 +38,7 @@ type stateDirDialer struct {
 	repeats    int
 }
 
-// warnAfter is how often in a row a reason must come to be logged. A caller that gives up
+// warnAfter is the number of times in a row that a reason must come to be logged. A caller that gives up
 // sooner reports it itself.
 const warnAfter = 3
 

@@ -20,7 +20,7 @@ const (
 	// followAhead is how many messages may be under way to a reader by default. The largest
 	// have 2 MiB, most of them a few KiB.
 	followAhead = 128
-	// followHeartbeat is how often the server signals that there is nothing new. After
+	// followHeartbeat is the time between two signals of the server that there is nothing new. After
 	// twice that without a signal the consumer counts as gone, as with the server of a
 	// cluster that it was on: the connection may be to another server.
 	followHeartbeat = time.Second

@@ -15,7 +15,7 @@ import (
 const (
 	// sessionPause is RunConfig.Pause where it is 0.
 	sessionPause = 200 * time.Millisecond
-	// reasonInterval is how often the reason why the bus is unreachable is checked.
+	// reasonInterval is the time between two checks of the reason why the bus is unreachable.
 	reasonInterval = 500 * time.Millisecond
 	// awaitTimeout and awaitPause are those of AwaitConfig where they are 0.
 	awaitTimeout = 30 * time.Second

@@ -134,7 +134,7 @@ type Event struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// InvolvedObject is the object that the event is about.
 	InvolvedObject Object `json:"involvedObject"`
-	// Count is how often it happened, left out for 1.
+	// Count is the number of occurrences, left out for 1.
 	Count int `json:"count,omitempty"`
 	// Component is the reporting component, such as kubelet.
 	Component string `json:"component,omitempty"`

@@ -16,7 +16,7 @@ const Mask = "[REDACTED]"
 const (
 	// maxRules is how many rules an engine holds: one bit of a word each.
 	maxRules = 64
-	// maxRounds is how often a text is masked until it no longer changes. One that still
+	// maxRounds is the most times that a text is masked until it no longer changes. One that still
 	// changes then is masked as a whole.
 	maxRounds = 6
 	// maxNesting is how many layers of percent-encoding are decoded.

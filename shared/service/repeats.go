@@ -11,7 +11,7 @@ import (
 
 // Bounds of repeated log lines.
 const (
-	// repeatEvery is how often a warning or error that repeats is written.
+	// repeatEvery is the time between two lines of a warning or error that repeats.
 	repeatEvery = time.Minute
 	// maxVariants is how many lines with one message and different attributes are written
 	// within repeatEvery; more are counted as similar.

@@ -41,7 +41,7 @@ func run() int {
 }
 
 // section measures one part of the table. bin is the absolute path of the binary,
-// samples is how often each latency is measured.
+// samples is the number of measurements of each latency.
 type section func(ctx context.Context, bin string, samples int) ([]harness.Figure, error)
 
 // bench measures the sections in order and prints one table.

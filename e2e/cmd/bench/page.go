@@ -30,7 +30,7 @@ import (
 const (
 	// pageAlerts is the maximum of alerts in the dashboard's page.
 	pageAlerts = 10_000
-	// pageStarts is how often the page is opened.
+	// pageStarts is the number of times that the page is opened.
 	pageStarts = 10
 	// pageRate is the number of alerts a second during scrolling.
 	pageRate = 50

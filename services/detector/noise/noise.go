@@ -47,7 +47,7 @@ const (
 	// come back.
 	MaxRemoved = 400
 
-	// Period is how often auto-detection runs.
+	// Period is the time between two runs of auto-detection.
 	Period = 60 * time.Second
 	// Window is the time over which occurrences count.
 	Window = 10 * time.Minute

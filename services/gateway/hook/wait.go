@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// sessionCheckInterval is how often a Wait checks whether its session continues.
+	// sessionCheckInterval is the time between two checks whether the session of a Wait continues.
 	sessionCheckInterval = 2 * time.Second
 	// retryPause is the pause before the inbox is read again after a timeout.
 	retryPause = 200 * time.Millisecond

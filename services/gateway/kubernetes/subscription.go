@@ -22,7 +22,7 @@ const (
 	// interruptAfter is how long a subscription that ends waits for a write that the client
 	// does not read.
 	interruptAfter = time.Second
-	// watchInterval is how often a subscription checks whether its cluster is watched.
+	// watchInterval is the time between two checks whether the cluster of a subscription is watched.
 	watchInterval = 2 * time.Second
 	// maxMismatches is how many checks in a row the stream may differ from the kubewatch's
 	// record, which is renewed when it changes and every KubewatchTTL/3.

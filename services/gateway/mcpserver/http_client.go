@@ -29,7 +29,7 @@ const (
 	// stays.
 	sessionIdle     = 4 * time.Hour
 	sessionlessIdle = 15 * time.Minute
-	// idleInterval is how often the server looks for idle clients to end.
+	// idleInterval is the time between two searches for idle clients, which the server ends.
 	idleInterval = time.Minute
 )
 

@@ -99,7 +99,7 @@ func (s *server) firstBlock(ctx context.Context, args observeArgs) (string, erro
 	})
 }
 
-// progressInterval is how often a held call reports progress.
+// progressInterval is the time between two progress reports of a call that waits.
 const progressInterval = 2 * time.Second
 
 // hold returns why the call is held no longer: an alert is pending, the time is up, or

@@ -45,7 +45,7 @@ type Container struct {
 	// Running is set while it runs, since Started.
 	Running bool
 	Started time.Time
-	// Restarts is how often it was restarted.
+	// Restarts is the number of restarts.
 	Restarts int
 	// Ended is the end of the present run, Last that of the previous one.
 	Ended, Last *Ended

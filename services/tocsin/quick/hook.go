@@ -20,7 +20,7 @@ import (
 const (
 	// inputTimeout is how long the client may take to write its input.
 	inputTimeout = time.Second
-	// parentTick is how often a waiting hook checks whether the client still runs.
+	// parentTick is the time between two checks of a waiting hook whether the client still runs.
 	parentTick = 2 * time.Second
 )
 

@@ -31,7 +31,7 @@ const (
 	renewalsPerTTL = 3
 	// TTL/marginDivisor is how much sooner a holder stops than the store forgets the lease.
 	marginDivisor = 5
-	// attemptsPerTTL is how often in a TTL a process on standby tries to acquire the lease.
+	// attemptsPerTTL is the number of times in a TTL that a process on standby tries to acquire the lease.
 	attemptsPerTTL = 10
 )
 
