@@ -32,8 +32,8 @@ const (
 	maxFirstWait = time.Second
 	// consumerIdle is when the server forgets a consumer whose process died.
 	consumerIdle = 30 * time.Second
-	// followTimeout bounds one request to the server. One that was lost with a server of a
-	// cluster is sent again.
+	// followTimeout bounds one request to the server, also where the caller's deadline is
+	// later. One that was lost with a server of a cluster is sent again.
 	followTimeout = 2 * time.Second
 	// minFollowPause and maxFollowPause bound the pause before following restarts.
 	minFollowPause = 50 * time.Millisecond
@@ -115,7 +115,7 @@ func (s *Session) Follow(ctx context.Context, cfg FollowConfig, handle func(Mess
 
 // follow is Follow, and updates cfg with the position at which to continue.
 func (s *Session) follow(ctx context.Context, cfg *FollowConfig, handle func(Message) error) error {
-	js, err := jetstream.New(s.NC, jetstream.WithDefaultTimeout(followTimeout))
+	js, err := jetstream.New(s.NC)
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", cfg.Stream, err)
 	}
@@ -181,7 +181,7 @@ func (f *follower) run(ctx context.Context) error {
 	}
 	// Not the client's ordered consumer: when its server vanishes, that one waits 10 s for
 	// an answer, even over a reconnection.
-	consumer, err := f.js.CreateConsumer(ctx, f.cfg.Stream, f.consumer())
+	consumer, err := f.createConsumer(ctx)
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 	}
@@ -279,10 +279,19 @@ func (f *follower) consumer() jetstream.ConsumerConfig {
 	return cfg
 }
 
+// createConsumer creates a consumer at the position at which to continue.
+func (f *follower) createConsumer(ctx context.Context) (jetstream.Consumer, error) {
+	ctx, cancel := context.WithTimeout(ctx, followTimeout)
+	defer cancel()
+	return f.js.CreateConsumer(ctx, f.cfg.Stream, f.consumer())
+}
+
 // checkRecreated detects that the stream was deleted and created again. Waiting for the old
 // sequence would skip the messages of the new stream up to it.
 func (f *follower) checkRecreated(ctx context.Context) error {
-	stream, err := f.js.Stream(ctx, f.cfg.Stream)
+	asking, cancel := context.WithTimeout(ctx, followTimeout)
+	defer cancel()
+	stream, err := f.js.Stream(asking, f.cfg.Stream)
 	if err != nil {
 		return fmt.Errorf("follow %s: %w", f.cfg.Stream, err)
 	}

@@ -134,3 +134,46 @@ func TestReadToEndOverLostRequests(t *testing.T) {
 		t.Errorf("%d requests were lost, want 2", n)
 	}
 }
+
+// TestFollowOverLostRequests checks that a request that was lost is sent again, although the
+// caller has more time than that.
+func TestFollowOverLostRequests(t *testing.T) {
+	for _, request := range []string{"$JS.API.STREAM.INFO.", "$JS.API.CONSUMER.CREATE."} {
+		t.Run(request, func(t *testing.T) {
+			rig := bustest.Cluster(t, 1)
+			rig.Provision(bus.Layout{})
+			writer := connect(t, rig.Config(bus.RoleIngest))
+			bustest.Eventually(t, "connection", writer.Connected)
+			publisher, err := bus.NewPublisher(writer, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := &nats.Msg{Subject: bus.CIResultSubject("github", "c1", "unit", "passed"), Data: []byte("{}")}
+			if _, err := publisher.Publish(t.Context(), m); err != nil {
+				t.Fatal(err)
+			}
+			cfg := rig.Config(bus.RoleGateway)
+			url, lost := loseRequests(t, rig.URLOf(0), request, 1)
+			cfg.URL = url
+			reader := connect(t, cfg)
+			t.Cleanup(reader.Close) // before the proxy waits for it
+			bustest.Eventually(t, "connection", reader.Connected)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			read := 0
+			err = reader.Follow(ctx, bus.FollowConfig{Stream: bus.StreamCI, Logger: quiet()}, func(bus.Message) error {
+				read++
+				return bus.ErrStop
+			})
+			if err != nil {
+				t.Errorf("Follow = error %v, want none", err)
+			}
+			if read != 1 {
+				t.Errorf("Follow read %d messages, want 1", read)
+			}
+			if n := lost(); n != 1 {
+				t.Errorf("%d requests were lost, want 1", n)
+			}
+		})
+	}
+}
