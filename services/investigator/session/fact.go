@@ -15,7 +15,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
-// Fact is one thing that happened. Exactly one of the pointers is set.
+// Fact is one thing that happened. One of the pointers is set; none is where a newer version
+// stored a fact that this one does not know.
 type Fact struct {
 	// Time is when it happened, by the clock of who stored it.
 	Time time.Time `json:"time"`
@@ -28,13 +29,14 @@ type Fact struct {
 
 	StageStarted   *StageStarted   `json:"stage_started,omitempty"`
 	ModelAsked     *ModelAsked     `json:"model_asked,omitempty"`
+	Streaming      *Streaming      `json:"streaming,omitempty"`
 	ModelAnswered  *ModelAnswered  `json:"model_answered,omitempty"`
 	ModelFailed    *ModelFailed    `json:"model_failed,omitempty"`
 	FellBack       *FellBack       `json:"fell_back,omitempty"`
 	ToolsListed    *ToolsListed    `json:"tools_listed,omitempty"`
 	ToolCalled     *ToolCalled     `json:"tool_called,omitempty"`
 	ToolAnswered   *ToolAnswered   `json:"tool_answered,omitempty"`
-	Compacted      *Compacted      `json:"compacted,omitempty"`
+	Concluded      *Concluded      `json:"concluded,omitempty"`
 	TimedOut       *TimedOut       `json:"timed_out,omitempty"`
 	ExecutionEnded *ExecutionEnded `json:"execution_ended,omitempty"`
 	StageEnded     *StageEnded     `json:"stage_ended,omitempty"`
@@ -43,15 +45,6 @@ type Fact struct {
 	AlertResolved   *AlertResolved   `json:"alert_resolved,omitempty"`
 	Retried         *Retried         `json:"retried,omitempty"`
 	Ended           *Ended           `json:"ended,omitempty"`
-}
-
-// Text is a text that may be long: at most 256 KiB of it stand in the fact, a longer one is an
-// object of the session's own, named by its digest.
-type Text struct {
-	Inline string `json:"text,omitempty"`
-	// Object is the hexadecimal SHA-256 of the text where it is stored apart, and Size its bytes.
-	Object string `json:"object,omitempty"`
-	Size   int    `json:"size,omitempty"`
 }
 
 // Submitted begins a session: always its first fact.
@@ -131,7 +124,7 @@ const (
 )
 
 // ModelAsked means that a model call begins. Where no outcome follows, the worker ended and the
-// call is made again.
+// call is made again, with the same id.
 type ModelAsked struct {
 	// ID is the interaction's id.
 	ID string `json:"id"`
@@ -140,11 +133,20 @@ type ModelAsked struct {
 	Purpose   Purpose `json:"purpose"`
 	Provider  string  `json:"provider"`
 	Model     string  `json:"model"`
-	// CallID is the result that is summarized.
+	// CallID is the tool call whose result is summarized.
 	CallID string `json:"call_id,omitempty"`
+	// Messages is how many messages of the execution's conversation the request had.
+	Messages int `json:"messages,omitempty"`
 }
 
-// ModelAnswered is a whole answer.
+// Streaming means that the first chunk of an answer's text, or of its thinking, arrived. It makes
+// the timeline event to which the chunks belong; it may be left out.
+type Streaming struct {
+	ID       string `json:"id"`
+	Thinking bool   `json:"thinking,omitempty"`
+}
+
+// ModelAnswered is a whole answer, masked.
 type ModelAnswered struct {
 	ID       string          `json:"id"`
 	Text     Text            `json:"text,omitzero"`
@@ -215,7 +217,8 @@ type ToolCalled struct {
 	Repeatable bool            `json:"repeatable"`
 }
 
-// ToolAnswered is the outcome of a tool call, masked.
+// ToolAnswered is the outcome of a tool call, masked. Without a [ToolCalled] before it, the
+// engine answered the call itself.
 type ToolAnswered struct {
 	Execution string `json:"execution"`
 	CallID    string `json:"call_id"`
@@ -227,15 +230,24 @@ type ToolAnswered struct {
 	Duration time.Duration `json:"duration"`
 }
 
-// Compacted replaces results of an execution by summaries, so that its request fits the window.
-type Compacted struct {
-	Execution string            `json:"execution"`
-	Summaries map[string]string `json:"summaries"` // by call id
+// Concluded is the conclusion of the agent that ends the chain, with its evidence checked.
+type Concluded struct {
+	Execution string `json:"execution"`
+	CallID    string `json:"call_id"`
+	// Conclusion is the checked conclusion as people see it, where the arguments of the call
+	// follow the schema. Otherwise Error says what is wrong with them.
+	Conclusion json.RawMessage `json:"conclusion,omitempty"`
+	// Markdown is the conclusion as text.
+	Markdown string `json:"markdown,omitempty"`
+	Error    string `json:"error,omitempty"`
 }
 
 // TimedOut means that an iteration of an execution took too long.
 type TimedOut struct {
-	Execution string `json:"execution"`
+	// Execution is empty for the executive summary.
+	Execution string `json:"execution,omitempty"`
+	// ID is the interaction that began the iteration.
+	ID string `json:"id"`
 }
 
 // ExecutionEnded ends an execution.
@@ -271,11 +283,12 @@ type Retried struct {
 	Plan Plan   `json:"plan"`
 }
 
-// Ended ends the session. Its conclusion and summary, where it has them, stand in the same
-// message or before it.
+// Ended ends the session.
 type Ended struct {
 	Status Status `json:"status"`
 	Error  string `json:"error,omitempty"`
+	// SummaryError says why there is no executive summary.
+	SummaryError string `json:"summary_error,omitempty"`
 }
 
 // Status is the status of a session, a stage or an execution.
