@@ -1,0 +1,137 @@
+package toolbox
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// maxRedirects bounds the redirects of one request, all on the same host.
+	maxRedirects = 3
+	// maxIdleConns bounds the idle connections to a server.
+	maxIdleConns = 4
+)
+
+// endpoint parses a server's address. One with a token or headers has to be https, or loopback.
+func endpoint(s Server) (*url.URL, error) {
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		return nil, errors.New("the URL can't be parsed") // the error would show it, and it may hold a secret
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, fmt.Errorf("the URL's scheme is %q; http and https are possible", u.Scheme)
+	case u.Host == "":
+		return nil, errors.New("the URL has no host")
+	case u.Scheme == "http" && (s.BearerToken != "" || len(s.Headers) > 0 || u.User != nil) && !loopback(u.Hostname()):
+		return nil, fmt.Errorf("a token or headers are sent over http to loopback alone, not to %s; use https", u.Hostname())
+	}
+	return u, nil
+}
+
+func loopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// boundTripper adds the server's token and headers to requests for its host, refuses others, and
+// bounds bodies.
+type boundTripper struct {
+	base    *http.Transport
+	scheme  string
+	host    string
+	token   string
+	headers map[string]string
+	// failure is what broke a body: errTooLarge or a time-out.
+	failure atomic.Pointer[error]
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *boundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host != t.host || r.URL.Scheme != t.scheme {
+		return nil, fmt.Errorf("the request is for another host, %s", r.URL.Host)
+	}
+	r = r.Clone(r.Context())
+	for name, value := range t.headers {
+		r.Header.Set(name, value)
+	}
+	if t.token != "" {
+		r.Header.Set("Authorization", "Bearer "+t.token)
+	}
+	response, err := t.base.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = &boundBody{body: response.Body, left: MaxMessage, failure: &t.failure}
+	return response, nil
+}
+
+type boundBody struct {
+	body    io.ReadCloser
+	left    int
+	failure *atomic.Pointer[error]
+}
+
+// Read implements io.Reader.
+func (b *boundBody) Read(p []byte) (int, error) {
+	n, err := b.body.Read(p)
+	if b.left -= n; b.left < 0 {
+		err = errTooLarge
+	}
+	var timeout net.Error
+	if errors.Is(err, errTooLarge) || errors.As(err, &timeout) && timeout.Timeout() {
+		b.failure.Store(&err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *boundBody) Close() error { return b.body.Close() }
+
+func newHTTP(s Server) (mcp.Transport, *boundTripper, error) {
+	u, err := endpoint(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	base := &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConnsPerHost: maxIdleConns,
+		IdleConnTimeout:     time.Minute,
+		TLSHandshakeTimeout: HealthTimeout,
+		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.SkipVerifySSL}, //nolint:gosec // verify_ssl: false is a person's decision
+	}
+	tripper := &boundTripper{base: base, scheme: u.Scheme, host: u.Host, token: s.BearerToken, headers: s.Headers}
+	client := &http.Client{
+		Transport: tripper,
+		Timeout:   s.Timeout,
+		CheckRedirect: func(r *http.Request, via []*http.Request) error {
+			switch {
+			case r.URL.Host != u.Host || r.URL.Scheme != u.Scheme:
+				return fmt.Errorf("the server redirects to another host, %s, which is not followed", r.URL.Host)
+			case len(via) > maxRedirects:
+				return fmt.Errorf("the server redirects over %d times", maxRedirects)
+			}
+			return nil
+		},
+	}
+	return &mcp.StreamableClientTransport{
+		Endpoint:             s.URL,
+		HTTPClient:           client,
+		MaxRetries:           -1, // a call is repeated here, or not at all
+		DisableStandaloneSSE: true,
+		MaxEventSize:         MaxMessage,
+	}, tripper, nil
+}
