@@ -161,11 +161,14 @@ func alertMessage(a alert.Alert) (*nats.Msg, error) {
 
 // publishedSince returns the ids of the alerts stored after a position in ALERTS. A
 // replay raises them again, and they must not be published twice. Their number is
-// bounded by what ALERTS keeps.
+// bounded by what ALERTS keeps. The investigator's revisions are left out: no replay raises
+// them.
 func publishedSince(ctx context.Context, s *bus.Session, after bus.Position, log *slog.Logger) (map[string]struct{}, error) {
 	ids := map[string]struct{}{}
 	err := s.ReadToEnd(ctx, bus.FollowConfig{Stream: bus.StreamAlerts, After: after, HeadersOnly: true, Logger: log}, func(m bus.Message) error {
-		ids[m.Header.Get(jetstream.MsgIDHeader)] = struct{}{}
+		if id := m.Header.Get(jetstream.MsgIDHeader); !alert.IsInvestigationID(id) {
+			ids[id] = struct{}{}
+		}
 		return nil
 	})
 	if err != nil {

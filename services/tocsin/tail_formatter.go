@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -40,6 +41,10 @@ func (f tailFormatter) alert(m bus.Message) (string, error) {
 	times := ""
 	if a.Count > 1 {
 		times = fmt.Sprintf(" (x%d)", a.Count)
+	}
+	if i := a.Investigation; a.Revises != "" && i != nil { // the alert above has not happened again
+		line := a.InvestigationEnd()
+		return tailText(a.Timestamp, string(a.Severity), string(a.Category), a.App, line.Title, cmp.Or(i.Summary, i.Reason)), nil
 	}
 	if a.Revises != "" { // a correction of an alert above: it has not happened again
 		times += " (revised)"

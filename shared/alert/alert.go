@@ -181,6 +181,11 @@ type Alert struct {
 	InhibitedBy string
 	Symptoms    int
 	Reason      string
+	// Investigation is what is known of the alert's investigation, or nil.
+	Investigation *Investigation
+	// OnlyInvestigation means that the reader received the alert before, and only the end of
+	// its investigation is new. Only an inbox sets it. It is not on the wire.
+	OnlyInvestigation bool
 	// Seq is the alert's sequence in the stream that it was read from, the newest one's after
 	// a merge, and 0 where it was not read from one. It is not on the wire.
 	Seq uint64
@@ -220,6 +225,7 @@ type wire struct {
 	Revises       string         `json:"revises,omitempty"`
 	Resolves      string         `json:"resolves,omitempty"`
 	AlsoResolves  []string       `json:"also_resolves,omitempty"`
+	Investigation *Investigation `json:"investigation,omitempty"`
 	Resolved      bool           `json:"resolved,omitempty"`
 	InhibitedBy   string         `json:"inhibited_by,omitempty"`
 	Symptoms      int            `json:"symptoms,omitempty"`
@@ -239,7 +245,7 @@ func (a Alert) MarshalJSON() ([]byte, error) {
 		Timestamp: FormatTime(a.Timestamp), Source: a.Source, App: a.App, URL: a.URL,
 		Context: a.Context, DedupKey: a.DedupKey, CorrelationID: a.CorrelationID, Revises: a.Revises,
 		Resolves: a.Resolves, AlsoResolves: a.AlsoResolves, Resolved: a.Resolved,
-		InhibitedBy: a.InhibitedBy, Symptoms: max(a.Symptoms, 0), Reason: a.Reason,
+		InhibitedBy: a.InhibitedBy, Symptoms: max(a.Symptoms, 0), Reason: a.Reason, Investigation: a.Investigation,
 	}
 	if a.Count > 1 {
 		w.Count = a.Count
@@ -251,7 +257,7 @@ func (a Alert) MarshalJSON() ([]byte, error) {
 }
 
 // UnmarshalJSON decodes an alert of the wire. It refuses a timestamp that is not RFC 3339 and
-// an unknown severity. An unknown category is kept, so that an older reader can show the
+// an unknown severity, and an investigation that is not valid. An unknown category is kept, so that an older reader can show the
 // alerts of a newer detector.
 func (a *Alert) UnmarshalJSON(data []byte) error {
 	var w wire
@@ -277,7 +283,7 @@ func (a *Alert) UnmarshalJSON(data []byte) error {
 		Timestamp: ts.UTC(), Source: w.Source, App: w.App, URL: w.URL, Context: w.Context,
 		DedupKey: w.DedupKey, CorrelationID: w.CorrelationID, Count: w.Count, Revises: w.Revises,
 		Resolves: w.Resolves, AlsoResolves: newest(w.AlsoResolves), Resolved: w.Resolved,
-		InhibitedBy: w.InhibitedBy, Symptoms: max(w.Symptoms, 0), Reason: w.Reason,
+		InhibitedBy: w.InhibitedBy, Symptoms: max(w.Symptoms, 0), Reason: w.Reason, Investigation: w.Investigation,
 	}
 	return nil
 }

@@ -43,7 +43,8 @@ func (a Alert) OnlyResolves() bool {
 
 // Merge makes one alert of two with the same MergeKey. It is the one with the newer timestamp
 // (of equal ones the later arrival), with the higher severity and the sum of the counts. A
-// merged summary of a storm has the counts of both.
+// merged summary of a storm has the counts of both. It has the later arrival's investigation, or
+// the earlier one's if that has none.
 func Merge(earlier, later Alert) Alert {
 	merged := later
 	if earlier.Timestamp.After(later.Timestamp) {
@@ -52,6 +53,7 @@ func Merge(earlier, later Alert) Alert {
 	merged.Severity = higher(earlier.Severity, later.Severity)
 	merged.Count = earlier.Occurrences() + later.Occurrences()
 	merged.Seq = max(earlier.Seq, later.Seq)
+	merged.Investigation = later.KeepInvestigation(earlier.Investigation).Investigation
 	return mergeStorms(earlier, later, merged)
 }
 
@@ -124,11 +126,11 @@ func correlate(alerts []Pending) []Pending {
 func pairsOf(alerts []Pending) []pair {
 	var pairs []pair
 	for i, r := range alerts {
-		if r.Category != Regression || r.IsResolution() {
+		if r.Category != Regression || r.IsResolution() || r.OnlyInvestigation {
 			continue
 		}
 		for j, a := range alerts {
-			if a.Category != Anomaly || a.App != r.App || a.IsResolution() {
+			if a.Category != Anomaly || a.App != r.App || a.IsResolution() || a.OnlyInvestigation {
 				continue
 			}
 			if apart := r.Timestamp.Sub(a.Timestamp).Abs(); apart <= CorrelationWindow {
@@ -157,6 +159,7 @@ func join(regression, anomaly Alert) Alert {
 	joined.Detail = regression.Detail + " | " + anomaly.Detail
 	joined.Severity = higher(regression.Severity, anomaly.Severity)
 	joined.URL = cmp.Or(regression.URL, anomaly.URL)
+	joined.Investigation = regression.KeepInvestigation(anomaly.Investigation).Investigation
 	if anomaly.Timestamp.After(regression.Timestamp) {
 		joined.Timestamp = anomaly.Timestamp
 	}

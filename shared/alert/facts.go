@@ -110,7 +110,7 @@ func factsOf(p Pending) facts {
 		id: a.ID, app: a.App, kind: kindOf(a), severity: a.Severity, since: p.since(), seq: a.Seq, grouped: a.InhibitedBy != "",
 	}
 	// A CI success that resolves a failure changed the running software all the same.
-	if a.Resolved || a.Resolves != "" && a.Category != CI || a.ID == "" {
+	if a.Resolved || a.OnlyInvestigation || a.Resolves != "" && a.Category != CI || a.ID == "" {
 		f.kind = kindUnrelated
 	}
 	if f.kind == kindUnrelated {

@@ -37,6 +37,10 @@ func safeAlert(a alert.Alert, mask *redact.Engine, text func(string) string) ale
 	}
 	a.Category = alert.Category(text(string(a.Category)))
 	sanitizeMembers(a.Context, text)
+	if i := a.Investigation; i != nil { // a copy: see [redact.Engine.Alert]
+		i.SessionID, i.URL = text(i.SessionID), text(i.URL)
+		i.EachText(func(s *string, limit int) { *s = sanitize.Cut(text(*s), limit) })
+	}
 	return a
 }
 

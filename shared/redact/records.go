@@ -97,6 +97,12 @@ func (e *Engine) Alert(a *alert.Alert) {
 	a.Category = alert.Category(e.identifiers.String(string(a.Category)))
 	e.link(&a.URL)
 	e.object(a.Context, 0)
+	if a.Investigation != nil {
+		a.Investigation = a.Investigation.Clone() // other copies of the alert share it
+		a.Investigation.EachText(func(s *string, _ int) { e.text(s) })
+		e.identifiers.text(&a.Investigation.SessionID)
+		e.link(&a.Investigation.URL)
+	}
 }
 
 func (e *Engine) text(fields ...*string) {

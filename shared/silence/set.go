@@ -46,7 +46,7 @@ type Cause struct{ Silence, Ack string }
 // else the oldest acknowledgement.
 func (s Set) Suppresses(a alert.Alert, now time.Time) (by Cause, suppressed bool) {
 	for _, x := range s.Silences {
-		if x.suppresses(a) {
+		if x.suppresses(a, now) {
 			return Cause{Silence: x.ID}, true
 		}
 	}

@@ -75,11 +75,16 @@ func (s Silence) sameMatcher(other Silence) bool {
 	return s.DedupKey == other.DedupKey && s.Category == other.Category && s.App == other.App
 }
 
-// suppresses reports whether an alert matches and was raised while the silence was active.
-func (s Silence) suppresses(a alert.Alert) bool {
+// suppresses reports whether an alert matches and was raised while the silence was active. The
+// end of an investigation is news of now, however old its alert is.
+func (s Silence) suppresses(a alert.Alert, now time.Time) bool {
 	return (s.DedupKey == "" || s.DedupKey == a.DedupKey) && (s.Category == "" || s.Category == a.Category) &&
-		(s.App == "" || s.App == a.App) && !a.Timestamp.Before(s.Created) && a.Timestamp.Before(s.Until)
+		(s.App == "" || s.App == a.App) && (s.contains(a.Timestamp) ||
+		(a.OnlyInvestigation || a.EndsInvestigation()) && s.contains(normalizeTime(now)))
 }
+
+// contains reports whether a time is within the silence.
+func (s Silence) contains(t time.Time) bool { return !t.Before(s.Created) && t.Before(s.Until) }
 
 // normalizeTime returns a time as it is stored: in UTC, in milliseconds. It is zero where the
 // year is none of RFC 3339.

@@ -119,14 +119,14 @@ func (l *loop) receive(a arrival, now time.Time) {
 	case a.positionOnly:
 		return
 	case a.wasDelivered:
-		s.Inbox.RecordSeverity(a.alert)
-		s.Notifier.RecordSeverity(a.alert)
+		s.Inbox.RecordElsewhere(a.alert)
+		s.Notifier.RecordElsewhere(a.alert)
 		return
 	}
 	s.Received++
 	if s.Silences.CheckAndCount(a.alert, now) {
 		s.Inbox.Suppress(a.alert)
-		s.Notifier.RecordSeverity(a.alert)
+		s.Notifier.RecordElsewhere(a.alert)
 		return
 	}
 	s.Inbox.Offer(a.alert)

@@ -78,7 +78,8 @@ func (r *Reader) read(ctx context.Context, q Query) (page, error) {
 	}
 }
 
-// alerts reads the alerts as they were published, newest first. When the bus does not
+// alerts reads the alerts as they were published, newest first. A revision without an
+// investigation has that of the alert that it replaces, as far as that was read too. When the bus does not
 // answer in time, the page has those that were read by then, with a note.
 func (r *Reader) alerts(ctx context.Context, q Query) (p page, err error) {
 	state, err := r.bus.State(ctx, bus.StreamAlerts)
@@ -90,24 +91,44 @@ func (r *Reader) alerts(ctx context.Context, q Query) (p page, err error) {
 		last = min(last, q.Before.Seq-1)
 	}
 	read := 0
+	var listed []alert.Alert
 	err = r.bus.Range(ctx, bus.Range{Stream: bus.StreamAlerts, First: state.First, Last: last, Since: q.From, Backwards: true}, func(m bus.Message) bool {
 		read++
 		var a alert.Alert
 		if json.Unmarshal(m.Data, &a) != nil { // logged when the inbox received it
 			return true
 		}
+		a.Seq = m.Seq
+		keepInvestigation(listed, a)
 		if q.matches(a) && r.Shows(a) {
-			if len(p.entries) == q.Limit {
+			if len(listed) == q.Limit {
 				p.older++
 			} else {
-				p.entries = append(p.entries, entry{display.Alert(a, r.mask), entryPosition{Seq: m.Seq}})
+				listed = append(listed, a)
 			}
 		}
 		return p.older < maxLeftOut
 	})
+	for _, a := range listed {
+		p.entries = append(p.entries, entry{display.Alert(a, r.mask), entryPosition{Seq: a.Seq}})
+	}
 	notes, err := incompleteNotes(r.explain(ctx, "read the alerts", err), read)
 	p.incomplete = strings.Join(notes, "; ")
 	return p, err
+}
+
+// keepInvestigation gives the revisions in a list, all newer than an alert, the investigation of
+// the alert if they revise the same one and have none.
+func keepInvestigation(newer []alert.Alert, a alert.Alert) {
+	if a.Investigation == nil {
+		return
+	}
+	id := a.AsOriginal().ID
+	for i := range newer {
+		if newer[i].Revises == id {
+			newer[i] = newer[i].KeepInvestigation(a.Investigation)
+		}
+	}
 }
 
 // incompleteNotes returns notes for a list that was not read to its end. If nothing was read

@@ -23,7 +23,8 @@ const (
 	maxCIText   = 500
 )
 
-// Newest reads the newest alerts, newest first.
+// Newest reads the newest alerts, newest first. A revision keeps the investigation of the alert
+// that it replaces.
 func (r *Reader) Newest(ctx context.Context) ([]alert.Alert, error) {
 	state, err := r.bus.State(ctx, bus.StreamAlerts)
 	if err != nil {
@@ -34,10 +35,14 @@ func (r *Reader) Newest(ctx context.Context) ([]alert.Alert, error) {
 	err = r.bus.Range(ctx, newestFirst, func(m bus.Message) bool {
 		var a alert.Alert
 		if json.Unmarshal(m.Data, &a) == nil && r.Shows(a) { // the inbox has logged a message that is no alert
-			newest = append(newest, display.Alert(a, r.mask))
+			keepInvestigation(newest, a)
+			newest = append(newest, a)
 		}
 		return len(newest) < NewestAlerts
 	})
+	for i, a := range newest {
+		newest[i] = display.Alert(a, r.mask)
+	}
 	return newest, r.explain(ctx, "read the alerts", err)
 }
 

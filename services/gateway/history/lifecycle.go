@@ -52,7 +52,7 @@ func (l *Lifecycle) Add(a alert.Alert) bool {
 		if a.Revises != l.originalID {
 			return false
 		}
-		l.Alert = a
+		l.Alert = a.KeepInvestigation(l.Alert.Investigation)
 		l.Revisions++
 	case a.MergeKey() == l.key:
 		l.Repetitions += a.Occurrences()
@@ -112,6 +112,23 @@ func (r *Reader) lifecycle(ctx context.Context, id string) (l Lifecycle, err err
 		}
 		return true
 	})
+	if err == nil && l.Alert.Investigation == nil && l.originalID != l.id {
+		l.Alert.Investigation, err = r.investigationBefore(ctx, l.originalID, state.First, found)
+	}
 	l.ReplaceAlert(display.Alert(l.Alert, r.mask))
 	return l, err
+}
+
+// investigationBefore returns the newest investigation of an alert before a sequence, or nil. It
+// searches back to the alert's first publication.
+func (r *Reader) investigationBefore(ctx context.Context, id string, first, before uint64) (newest *alert.Investigation, err error) {
+	err = r.bus.Range(ctx, bus.Range{Stream: bus.StreamAlerts, First: first, Last: before - 1, Backwards: true}, func(m bus.Message) bool {
+		var a alert.Alert
+		if json.Unmarshal(m.Data, &a) != nil || a.Revises != id && a.ID != id {
+			return true
+		}
+		newest = a.Investigation
+		return newest == nil && a.ID != id
+	})
+	return newest, err
 }

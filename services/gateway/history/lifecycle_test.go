@@ -52,3 +52,32 @@ func TestLifecycle(t *testing.T) {
 		})
 	}
 }
+
+// TestLifecycleKeepsInvestigation: a revision without an investigation keeps the one before.
+func TestLifecycleKeepsInvestigation(t *testing.T) {
+	first := alert.Alert{ID: "a", App: "web", DedupKey: "k", Severity: alert.Error}
+	count := first
+	count.ID, count.Revises = "b", "a"
+	started := alert.RevisionFor(first, alert.Investigation{SessionID: "s", Status: alert.InvestigationInProgress})
+	ended := alert.RevisionFor(first, alert.Investigation{SessionID: "s", Status: alert.InvestigationFailed})
+	for _, tt := range []struct {
+		later []alert.Alert
+		want  alert.InvestigationStatus
+	}{
+		{[]alert.Alert{count}, ""},
+		{[]alert.Alert{started, count}, alert.InvestigationInProgress},
+		{[]alert.Alert{started, count, ended, count}, alert.InvestigationFailed},
+	} {
+		l := NewLifecycle(first)
+		for _, a := range tt.later {
+			l.Add(a)
+		}
+		var got alert.InvestigationStatus
+		if l.Alert.Investigation != nil {
+			got = l.Alert.Investigation.Status
+		}
+		if got != tt.want {
+			t.Errorf("after %d revisions: status %q, want %q", len(tt.later), got, tt.want)
+		}
+	}
+}

@@ -156,7 +156,7 @@ func (r *reader) recordDelivered(p *pendingAlerts, msgs []bus.Message, silenced 
 		if !ok {
 			continue
 		}
-		p.inbox.RecordSeverity(a)
+		p.inbox.RecordElsewhere(a)
 		if _, suppressed := silenced.Suppresses(a, now); !suppressed {
 			delivered = append(delivered, a)
 		}

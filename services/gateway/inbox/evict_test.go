@@ -148,7 +148,7 @@ func TestRaisingRevision(t *testing.T) {
 		}, "[a1 error detail 3]"},
 		{"while it is pending", func(b *inbox.Inbox) { b.Offer(first); b.Offer(revision(alert.Error, 2)) }, "[a1 error detail 2]"},
 		{"of a suppressed alert", func(b *inbox.Inbox) { b.Suppress(first); b.Offer(revision(alert.Error, 2)) }, "[a1 error detail 2]"},
-		{"of an alert delivered by another process", func(b *inbox.Inbox) { b.RecordSeverity(first); b.Offer(revision(alert.Error, 2)) }, "[a1 error detail 2]"},
+		{"of an alert delivered by another process", func(b *inbox.Inbox) { b.RecordElsewhere(first); b.Offer(revision(alert.Error, 2)) }, "[a1 error detail 2]"},
 		{"of an unknown alert", func(b *inbox.Inbox) { b.Offer(revision(alert.Error, 2)) }, "[]"},
 		{"of a resolved alert", func(b *inbox.Inbox) {
 			b.Offer(first)

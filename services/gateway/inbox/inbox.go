@@ -26,7 +26,9 @@ type Inbox struct {
 	list       List
 	causes     alert.Causes
 	severities Severities
-	stats      Stats
+	// investigations decides which end of an investigation is news.
+	investigations Investigations
+	stats          Stats
 	// evicted counts evictions since the last Take. evictedSeq is the highest
 	// stream sequence that had been offered at the newest of them.
 	evicted    int
@@ -40,7 +42,7 @@ type Stats struct {
 	// Ignored, Absorbed or Silenced.
 	Offered uint64
 	// Revised alerts replaced a pending one. Ignored alerts revised one that was
-	// no longer pending, without raising its severity.
+	// no longer pending, without raising its severity or ending its investigation.
 	Revised, Ignored uint64
 	// Absorbed alerts only resolved a pending alert, which is now marked resolved.
 	Absorbed uint64
@@ -61,28 +63,38 @@ func New() *Inbox { return &Inbox{} }
 // Offer adds an alert. It is merged into the pending alert with the same app and
 // dedup key, replaces the one that it revises, or goes to the end. A revision of an
 // alert that is no longer pending is ignored unless it raises the severity; then it
-// enters under the id of the first alert. A pending alert that a resolves becomes
-// one line, and a itself is absorbed if it says nothing else.
+// enters under the id of the first alert. A revision with an investigation changes only
+// that; the end of an investigation of an alert that is no longer pending enters once, as
+// one line. A pending alert that a resolves becomes one line, and a itself is absorbed if
+// it says nothing else.
 func (b *Inbox) Offer(a alert.Alert) {
 	b.stats.Offered++
 	raises := b.severities.Raises(a)
 	b.severities.Record(a)
+	if b.investigations.Repeats(a) {
+		b.stats.Ignored++
+		return
+	}
+	news := b.investigations.Record(a)
 	resolved := a.Resolves != "" && b.list.Resolve(a)
 	switch {
 	case resolved && a.OnlyResolves():
 		b.stats.Absorbed++
 		return
-	case a.Revises != "" && b.list.Revise(a):
+	case a.Revises != "" && b.list.Revise(a, news):
 		b.stats.Revised++
 		return
+	case news && !raises:
+		a = a.InvestigationEnd()
 	case a.Revises != "":
-		if _, pending := b.list.Find(a.Revises); pending || !raises {
+		if b.list.IsPending(a.Revises) || !raises {
 			b.stats.Ignored++
 			return
 		}
-		a = a.AsOriginal()
+		b.stats.Revised += uint64(b.list.DropInvestigationEnd(a.Revises))
+		a = b.investigations.Keep(a).AsOriginal()
 	}
-	if b.list.Merge(a) {
+	if !a.OnlyInvestigation && b.list.Merge(a) {
 		return
 	}
 	b.list.Add(a)
@@ -93,9 +105,12 @@ func (b *Inbox) Offer(a alert.Alert) {
 	}
 }
 
-// RecordSeverity records the severity of an alert that is not offered here, for
-// later alerts that revise or resolve it.
-func (b *Inbox) RecordSeverity(a alert.Alert) { b.severities.Record(a) }
+// RecordElsewhere records the severity and the investigation of an alert that is not
+// offered here, for later alerts that revise or resolve it.
+func (b *Inbox) RecordElsewhere(a alert.Alert) {
+	b.severities.Record(a)
+	b.investigations.Record(a)
+}
 
 // Suppress counts an alert that is not delivered. A pending alert that it resolves
 // still becomes one line: that one was raised before the silence, and must not be
@@ -103,7 +118,10 @@ func (b *Inbox) RecordSeverity(a alert.Alert) { b.severities.Record(a) }
 func (b *Inbox) Suppress(a alert.Alert) {
 	b.stats.Offered++
 	b.stats.Silenced++
-	b.severities.Record(a)
+	b.RecordElsewhere(a)
+	if a.Investigation != nil && a.Revises != "" {
+		b.list.Revise(a, false) // no news: it changes only what is pending
+	}
 	if a.Resolves != "" {
 		b.list.Resolve(a)
 	}
@@ -215,7 +233,7 @@ func (b *Inbox) DiscardDelivered(seq uint64) {
 func (b *Inbox) RecordDelivered(delivered []alert.Alert) {
 	all := make([]alert.Pending, len(delivered))
 	for i, a := range delivered {
-		b.RecordSeverity(a)
+		b.RecordElsewhere(a)
 		all[i].Alert = a
 	}
 	b.recordCauses(all)

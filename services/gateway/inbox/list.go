@@ -35,6 +35,9 @@ type entry struct {
 	offers int
 	// parts are those alerts, in the order of their stream sequences.
 	parts []part
+	// news is the revision with the end of the alert's investigation, if that came while the
+	// alert was pending, or nil.
+	news *alert.Alert
 }
 
 // set replaces the entry's alert.
@@ -70,7 +73,7 @@ func (l *List) Merge(a alert.Alert) bool {
 
 // findUnresolved returns the first unresolved entry with a key, or nil.
 func (l *List) findUnresolved(key alert.MergeKey) *entry {
-	i := slices.IndexFunc(l.entries, func(e *entry) bool { return e.key == key && !e.alert.Resolved })
+	i := slices.IndexFunc(l.entries, func(e *entry) bool { return e.key == key && !e.alert.Resolved && !e.alert.OnlyInvestigation })
 	if i < 0 {
 		return nil
 	}
@@ -86,7 +89,7 @@ func (l *List) RecordRepeat(a alert.Alert) {
 	}
 	key := a.MergeKey()
 	for _, e := range l.entries {
-		if e.key == key && !e.alert.Resolved {
+		if e.key == key && !e.alert.Resolved && !e.alert.OnlyInvestigation {
 			e.repeats = append(e.repeats[max(len(e.repeats)+1-maxIDs, 0):], a.ID)
 		}
 	}
@@ -104,14 +107,23 @@ func (l *List) Add(a alert.Alert) {
 // one. The entry keeps its place, sequence, count and ids, so that later revisions of
 // the same alert find it. If other alerts were merged with the revised one, the
 // severity does not fall. The new alert gets the first alert's id and no Revises,
-// because the reader never saw what it replaces.
-func (l *List) Revise(a alert.Alert) bool {
+// because the reader never saw what it replaces, and keeps the investigation.
+//
+// A revision with an investigation changes only that, also of a resolved alert and of a
+// line about an earlier end. news reports whether it is an end that has not arrived before.
+func (l *List) Revise(a alert.Alert, news bool) bool {
 	e := l.find(a.Revises)
-	if e == nil || e.alert.Resolved {
+	switch {
+	case e == nil:
+		return false
+	case a.Investigation != nil:
+		e.investigate(a, news)
+		return true
+	case e.alert.Resolved || e.alert.OnlyInvestigation:
 		return false
 	}
 	e.revisePart(a)
-	a = a.AsOriginal()
+	a = a.AsOriginal().KeepInvestigation(e.alert.Investigation)
 	a.Count, a.Seq = e.alert.Count, e.alert.Seq
 	if e.offers > 1 && e.alert.Severity.Rank() > a.Severity.Rank() {
 		a.Severity = e.alert.Severity
@@ -134,7 +146,7 @@ func (l *List) Resolve(a alert.Alert) bool {
 // resolve marks the alert with an id as resolved by another one, if it is there.
 func (l *List) resolve(id string, by alert.Alert) (found bool) {
 	i := slices.IndexFunc(l.entries, func(e *entry) bool {
-		return slices.Contains(e.ids, id) || slices.Contains(e.repeats, id)
+		return !e.alert.OnlyInvestigation && (slices.Contains(e.ids, id) || slices.Contains(e.repeats, id))
 	})
 	if i < 0 {
 		return false
@@ -167,6 +179,9 @@ func (l *List) shorten(e *entry, by alert.Alert) {
 				line.addID(id)
 			}
 			line.repeats = e.repeats
+			if e.news != nil {
+				line.news = e.news
+			}
 			l.entries = slices.DeleteFunc(l.entries, func(other *entry) bool { return other == e })
 			return
 		}
@@ -214,7 +229,7 @@ func (l *List) DropWhere(drop func(a alert.Alert, offers int) bool) int {
 // Find returns the alert that answers to an id.
 func (l *List) Find(id string) (a alert.Alert, found bool) {
 	if e := l.find(id); e != nil {
-		return e.alert, true
+		return e.shown(), true
 	}
 	return alert.Alert{}, false
 }
@@ -227,7 +242,23 @@ func (l *List) ForgetPositions() {
 		for i := range e.parts {
 			e.parts[i].alert.Seq = 0
 		}
+		if e.news != nil {
+			e.news.Seq = 0
+		}
 	}
+}
+
+// IsPending reports whether the alert with an id is in the list, not only a line about the
+// end of its investigation.
+func (l *List) IsPending(id string) bool {
+	e := l.find(id)
+	return e != nil && !e.alert.OnlyInvestigation
+}
+
+// DropInvestigationEnd removes the line about the end of an alert's investigation and
+// returns its number of offers, 0 if there is none.
+func (l *List) DropInvestigationEnd(id string) int {
+	return l.DropWhere(func(a alert.Alert, _ int) bool { return a.OnlyInvestigation && a.ID == id })
 }
 
 // Offers returns how many alerts were added or merged to make those in the list.
@@ -244,7 +275,7 @@ func (l *List) Offers() int {
 func (l *List) Alerts() []alert.Alert {
 	alerts := make([]alert.Alert, len(l.entries))
 	for i, e := range l.entries {
-		alerts[i] = e.alert
+		alerts[i] = e.shown()
 	}
 	return alerts
 }
@@ -259,14 +290,18 @@ func (l *List) Pending() []alert.Pending {
 }
 
 func (e *entry) pending() alert.Pending {
-	return alert.Pending{Alert: e.alert, Since: earliestTime(e.parts)}
+	return alert.Pending{Alert: e.shown(), Since: earliestTime(e.parts)}
 }
 
 // All iterates over the alerts in the order of first arrival, each with the ids by
-// which a resolution may name it. The ids must not be modified.
+// which a resolution may name it. It leaves out lines about ends of investigations, which
+// are no findings. The ids must not be modified.
 func (l *List) All() iter.Seq2[alert.Alert, []string] {
 	return func(yield func(alert.Alert, []string) bool) {
 		for _, e := range l.entries {
+			if e.alert.OnlyInvestigation {
+				continue
+			}
 			ids := e.ids
 			if len(e.repeats) > 0 {
 				ids = slices.Concat(ids, e.repeats)

@@ -33,11 +33,16 @@ func (e *entry) addPart(a alert.Alert) {
 	}
 }
 
+// partOf returns the part of the alert with an id.
+func (e *entry) partOf(id string) *part {
+	i := slices.IndexFunc(e.parts, func(p part) bool { return p.id == id })
+	return &e.parts[max(i, 0)] // an unknown id was merged into the oldest part
+}
+
 // revisePart replaces the part that a revises.
 func (e *entry) revisePart(a alert.Alert) {
-	i := slices.IndexFunc(e.parts, func(p part) bool { return p.id == a.Revises })
-	p := &e.parts[max(i, 0)] // an unknown id was merged into the oldest part
-	a = a.AsOriginal()
+	p := e.partOf(a.Revises)
+	a = a.AsOriginal().KeepInvestigation(p.alert.Investigation)
 	a.Count, a.Seq = p.alert.Count, p.alert.Seq
 	p.alert = a
 }
@@ -55,15 +60,23 @@ func (l *List) UpTo(seq uint64) []alert.Pending {
 }
 
 // Take removes the alerts of UpTo whose index there is wanted. Of an alert that
-// repeated after seq, the later part stays.
+// repeated after seq, the later part stays. Of one whose investigation ended after seq, the
+// line about that stays.
 func (l *List) Take(seq uint64, wanted func(i int) bool) {
 	i := 0
 	kept := l.entries[:0]
 	for _, e := range l.entries {
 		_, n := e.upTo(seq)
 		if n > 0 && wanted(i) {
-			if n < len(e.parts) {
+			switch {
+			case n < len(e.parts):
+				if !e.newsAfter(seq) {
+					e.news = nil
+				}
 				e.reduceTo(slices.Delete(e.parts, 0, n))
+				kept = append(kept, e)
+			case e.newsAfter(seq):
+				e.replaceLine(e.news.InvestigationEnd())
 				kept = append(kept, e)
 			}
 		} else {
@@ -81,7 +94,7 @@ func (l *List) Take(seq uint64, wanted func(i int) bool) {
 // consists. A resolved entry is one line and is not divided.
 func (e *entry) upTo(seq uint64) (a alert.Pending, n int) {
 	if e.alert.Seq <= seq {
-		return e.pending(), len(e.parts)
+		return alert.Pending{Alert: e.shownUpTo(seq), Since: earliestTime(e.parts)}, len(e.parts)
 	}
 	for n < len(e.parts) && e.parts[n].alert.Seq <= seq {
 		n++
@@ -89,7 +102,11 @@ func (e *entry) upTo(seq uint64) (a alert.Pending, n int) {
 	if n == 0 || n == len(e.parts) || e.alert.Resolved {
 		return a, 0
 	}
-	return alert.Pending{Alert: mergeParts(e.parts[:n]), Since: earliestTime(e.parts[:n])}, n
+	earlier := mergeParts(e.parts[:n])
+	if e.news != nil && !e.newsAfter(seq) {
+		earlier.Investigation = e.news.Investigation
+	}
+	return alert.Pending{Alert: earlier, Since: earliestTime(e.parts[:n])}, n
 }
 
 // reduceTo reduces the entry to some of its parts.
@@ -113,19 +130,27 @@ func (l *List) MarkClaimed(seq uint64) {
 				e.parts[i].alert.Seq = 0
 			}
 		}
+		if e.news != nil && e.news.Seq <= seq {
+			e.news.Seq = 0
+		}
 	}
 }
 
 // DiscardDelivered removes the alerts up to a sequence, which another reader
 // delivered, and returns those that it removed whole. Claimed alerts stay, and so
-// does the part of an alert that came after seq.
+// does the part of an alert that came after seq, and a line about an investigation
+// that ended after seq.
 func (l *List) DiscardDelivered(seq uint64) (removed []alert.Pending) {
 	l.entries = slices.DeleteFunc(l.entries, func(e *entry) bool {
-		empty := e.discardDelivered(seq)
-		if empty {
-			removed = append(removed, e.pending())
+		if !e.discardDelivered(seq) {
+			return false
 		}
-		return empty
+		removed = append(removed, alert.Pending{Alert: e.shownUpTo(seq), Since: earliestTime(e.parts)})
+		if !e.newsAfter(seq) {
+			return true
+		}
+		e.replaceLine(e.news.InvestigationEnd())
+		return false
 	})
 	return removed
 }
@@ -140,6 +165,9 @@ func (e *entry) discardDelivered(seq uint64) (empty bool) {
 	rest := slices.DeleteFunc(slices.Clone(e.parts), func(p part) bool { return delivered(p.alert) })
 	if len(rest) == 0 || len(rest) == len(e.parts) {
 		return len(rest) == 0
+	}
+	if e.news != nil && delivered(*e.news) {
+		e.news = nil
 	}
 	e.reduceTo(rest)
 	return false

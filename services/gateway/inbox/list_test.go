@@ -33,7 +33,7 @@ func TestList(t *testing.T) {
 	revise := func(id, revised string) bool {
 		a := entryAlert(id, "revised", alert.Error)
 		a.Revises, a.Count = revised, 9
-		return l.Revise(a)
+		return l.Revise(a, false)
 	}
 	step := func(name string, offers int, want ...string) {
 		t.Helper()
@@ -72,11 +72,11 @@ func TestList(t *testing.T) {
 	info := entryAlert("d2", "d", alert.Info)
 	info.Revises = "d1"
 	add(entryAlert("d1", "d", alert.Warning))
-	if l.Revise(info); l.Alerts()[0].Severity != alert.Info {
+	if l.Revise(info, false); l.Alerts()[0].Severity != alert.Info {
 		t.Errorf("severity after a revision = %s, want %s", l.Alerts()[0].Severity, alert.Info)
 	}
 	add(entryAlert("d3", "d", alert.Error))
-	if l.Revise(info); l.Alerts()[0].Severity != alert.Error {
+	if l.Revise(info, false); l.Alerts()[0].Severity != alert.Error {
 		t.Errorf("severity after the revision of a merged alert = %s, want %s", l.Alerts()[0].Severity, alert.Error)
 	}
 }
@@ -109,7 +109,7 @@ func TestListResolveSeveral(t *testing.T) {
 		}
 		l.RecordRepeat(entryAlert("d1", "d", alert.Info))
 		revision := entryAlert("r", "c", alert.Info)
-		if revision.Revises = "c2"; l.Revise(revision) {
+		if revision.Revises = "c2"; l.Revise(revision, false) {
 			t.Error("Revise found an alert by the id of a repetition that was not merged")
 		}
 		found := l.Resolve(end(strings.Fields(tt.ids)...))
@@ -158,7 +158,7 @@ func TestListResolve(t *testing.T) {
 	}
 	revision := raised("a9")
 	revision.Revises = "a1"
-	if l.Revise(revision) {
+	if l.Revise(revision, false) {
 		t.Error("Revise found a resolved alert")
 	}
 	add(raised("a3"))

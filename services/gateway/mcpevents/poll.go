@@ -59,7 +59,14 @@ func (r *pollResult) fill(ctx context.Context, s Source, p bus.Position, f filte
 			next := p.At(a.Position.Seq)
 			r.Truncated = r.Truncated || hasGap(p, next)
 			p = next
-			if a.Alert != nil && f.passes(*a.Alert) {
+			if a.Alert == nil || !f.passes(*a.Alert) {
+				continue
+			}
+			switch {
+			case a.Alert.EndsInvestigation():
+				r.Events = append(r.Events, occurrenceOf(a.Alert.InvestigationEnd()))
+			case a.Alert.Revises != "" && a.Alert.Investigation != nil: // no news
+			default:
 				r.Events = append(r.Events, occurrenceOf(*a.Alert))
 			}
 		}

@@ -112,9 +112,13 @@ type failure struct {
 }
 
 // occurrenceOf returns the event of an alert. It has the alert's id, by which a client
-// recognizes an event that it receives twice, or by two delivery channels.
+// recognizes an event that it receives twice, or by two delivery channels. The end of an
+// investigation is another event than its alert.
 func occurrenceOf(a alert.Alert) occurrence {
 	id := a.ID
+	if a.OnlyInvestigation {
+		id = a.Investigation.RevisionID(a.ID)
+	}
 	if id == "" { // not raised by a Tocsin detector
 		id = "seq-" + strconv.FormatUint(a.Seq, 10)
 	}

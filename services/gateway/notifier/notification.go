@@ -59,6 +59,8 @@ type data struct {
 	InhibitedBy string `json:"inhibited_by,omitempty"`
 	Symptoms    int    `json:"symptoms,omitempty"`
 	Reason      string `json:"reason,omitempty"`
+	// Investigation is what is known of the alert's investigation.
+	Investigation *alert.Investigation `json:"investigation,omitempty"`
 }
 
 type message struct {
@@ -142,7 +144,7 @@ func dataOf(a alert.Alert) data {
 		Category: a.Category, Severity: a.Severity, Title: a.Title, Detail: a.Detail,
 		Timestamp: alert.FormatTime(a.Timestamp), Source: a.Source, Context: a.Context,
 		CorrelationID: a.CorrelationID, DedupKey: a.DedupKey, Resolved: a.Resolved,
-		InhibitedBy: a.InhibitedBy, Symptoms: a.Symptoms, Reason: a.Reason,
+		InhibitedBy: a.InhibitedBy, Symptoms: a.Symptoms, Reason: a.Reason, Investigation: a.Investigation,
 	}
 	if a.Symptoms > 0 {
 		d.ID = a.ID

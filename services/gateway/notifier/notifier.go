@@ -40,7 +40,9 @@ type Notifier struct {
 	pending inbox.List
 	// severities records all offered alerts, also while the notifier is disabled.
 	severities inbox.Severities
-	causes     alert.Causes
+	// investigations does the same for investigations.
+	investigations inbox.Investigations
+	causes         alert.Causes
 	// pendingSince is when the first pending alert was offered.
 	pendingSince time.Time
 	sent         sentAlerts
@@ -62,7 +64,7 @@ type Stats struct {
 	// alerts did not pass the configuration.
 	Suppressed, Dropped, Filtered int
 	// Revised alerts replaced a pending one. Ignored alerts revised one that was no
-	// longer pending, without raising its severity.
+	// longer pending, without raising its severity or ending its investigation.
 	Revised, Ignored int
 	// Absorbed alerts only resolved a pending alert, which is now marked resolved.
 	Absorbed int
@@ -77,19 +79,24 @@ func New() *Notifier { return &Notifier{config: DefaultConfig()} }
 
 // Enable enables the notifier with a valid configuration. It discards pending alerts,
 // the duplicate window, the throttle, the rate limit and the counts. The client's floor
-// and the recorded severities stay.
+// and what was recorded of alerts stay.
 func (n *Notifier) Enable(c Config) {
 	c.Enabled = true
 	c.Events = slices.Clone(c.Events)
-	*n = Notifier{config: c, floor: n.floor, severities: n.severities}
+	*n = Notifier{config: c, floor: n.floor, severities: n.severities, investigations: n.investigations}
 }
 
-// Reset returns the notifier to the state of New, except for the recorded severities.
-func (n *Notifier) Reset() { *n = Notifier{config: DefaultConfig(), severities: n.severities} }
+// Reset returns the notifier to the state of New, except for what was recorded of alerts.
+func (n *Notifier) Reset() {
+	*n = Notifier{config: DefaultConfig(), severities: n.severities, investigations: n.investigations}
+}
 
-// RecordSeverity records the severity of an alert that is not offered, for later
-// alerts that revise it.
-func (n *Notifier) RecordSeverity(a alert.Alert) { n.severities.Record(a) }
+// RecordElsewhere records the severity and the investigation of an alert that is not
+// offered, for later alerts that revise it.
+func (n *Notifier) RecordElsewhere(a alert.Alert) {
+	n.severities.Record(a)
+	n.investigations.Record(a)
+}
 
 // Disable disables the notifier, discards the pending alerts and returns their number.
 // The configuration stays readable.
@@ -135,12 +142,20 @@ func (n *Notifier) Full() bool { return n.pending.Len() >= maxPending }
 //
 // A revision replaces the pending alert that it revises. If that is no longer pending,
 // the revision is ignored unless it raises the severity; then it counts as a new alert.
+// The end of an investigation of an alert that is no longer pending is sent once, as one
+// line, and is no duplicate of the alert.
 // A resolution cuts the pending alert that it resolves to one line, even if the
 // resolution itself would be filtered. The alert's context must not change afterwards.
 func (n *Notifier) Offer(a alert.Alert, now time.Time) []Notification {
 	raises := n.severities.Raises(a)
 	n.severities.Record(a)
+	repeats := n.investigations.Repeats(a)
+	news := n.investigations.Record(a)
 	if !n.config.Enabled {
+		return nil
+	}
+	if repeats {
+		n.stats.Ignored++
 		return nil
 	}
 	if a.Resolves != "" && n.pending.Resolve(a) && a.OnlyResolves() {
@@ -153,25 +168,28 @@ func (n *Notifier) Offer(a alert.Alert, now time.Time) []Notification {
 		return nil
 	}
 	open := !now.Before(n.sendTimes.nextAllowed(n.throttle()))
-	switch _, pending := n.pending.Find(a.Revises); {
-	case a.Revises != "" && n.pending.Revise(a):
+	switch {
+	case a.Revises != "" && n.pending.Revise(a, news):
 		n.stats.Revised++
 		if open {
 			return n.emit(now)
 		}
 		return nil
-	case a.Revises != "" && (pending || !raises):
+	case news && !raises:
+		a = a.InvestigationEnd()
+	case a.Revises != "" && (n.pending.IsPending(a.Revises) || !raises):
 		n.stats.Ignored++
 		return nil
 	case a.Revises != "":
-		a = a.AsOriginal()
+		n.stats.Revised += n.pending.DropInvestigationEnd(a.Revises)
+		a = n.investigations.Keep(a).AsOriginal()
 	}
 	switch {
-	case !raises && n.duplicate(a, now):
+	case !raises && !a.OnlyInvestigation && n.duplicate(a, now):
 		n.pending.RecordRepeat(a)
 		n.stats.Suppressed++
 		return nil
-	case n.pending.Merge(a):
+	case !a.OnlyInvestigation && n.pending.Merge(a):
 	case n.pending.Len() >= maxPending && open:
 		out := n.emit(now) // a full batch is sent without the new alert
 		n.pendingSince = now

@@ -29,6 +29,7 @@ func essential(a alert.Alert) alert.Alert {
 	const maxName, maxKey = 64, 256 // characters, bytes
 	a.Detail, a.URL, a.Context = sanitize.Cut(a.Detail, 100), sanitize.Cut(a.URL, 100), nil
 	a.AlsoResolves, a.Reason = nil, sanitize.Cut(a.Reason, 200)
+	a.Investigation = essentialInvestigation(a.Investigation, 300)
 	if len(a.DedupKey) > maxKey {
 		a.DedupKey = ""
 	}
@@ -43,7 +44,20 @@ func essential(a alert.Alert) alert.Alert {
 func minimal(a alert.Alert) alert.Alert {
 	a = essential(a)
 	a.Detail, a.URL, a.DedupKey, a.Reason = "", "", "", ""
+	a.Investigation = essentialInvestigation(a.Investigation, 100)
 	return a
+}
+
+// essentialInvestigation reduces an investigation to its outcome, with a summary of at most
+// limit characters. The suggested change is left out: part of a proposal misleads.
+func essentialInvestigation(i *alert.Investigation, limit int) *alert.Investigation {
+	if i == nil {
+		return nil
+	}
+	return &alert.Investigation{
+		SessionID: i.SessionID, Status: i.Status, Confidence: i.Confidence,
+		Summary: sanitize.Cut(i.Summary, limit), Reason: sanitize.Cut(i.Reason, limit),
+	}
 }
 
 // Block returns [alert.Block] of the alerts in at most maxBytes. It cuts details first;

@@ -36,7 +36,7 @@ const maxIdentifier = 256
 
 // identifiers are the fields that are kept whole or emptied: a part of an identifier
 // identifies nothing.
-var identifiers = []string{"id", "dedup_key", "correlation_id", "rule_id", "revises", "resolves", "inhibited_by"}
+var identifiers = []string{"id", "dedup_key", "correlation_id", "rule_id", "revises", "resolves", "inhibited_by", "session_id"}
 
 // List returns the first objects that fit into a list of size bytes, as Join writes it.
 // It cuts long fields no more than it takes for all objects to fit, and then leaves out

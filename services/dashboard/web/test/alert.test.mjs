@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { readAlert } from '../src/core/alert.ts';
+import { readAlert, statusName } from '../src/core/alert.ts';
 import { cut, link, oneLine, visible } from '../src/core/text.ts';
 
 const good = { id: 'x', severity: 'error', category: 'ci', title: 't', timestamp: '2026-01-28T14:30:00.000Z' };
@@ -28,6 +28,26 @@ test('readAlert: fields of another type are empty, and counts are at least 1', (
   const odd = { title: {}, detail: 7, context: [], count: -3, also_resolves: ['b', 7, ''], resolves: 'a', url: null };
   const a = readAlert(1, { ...good, ...odd });
   assert.deepEqual([a.title, a.detail, a.context, a.count, a.resolves, a.url], ['', '', {}, 1, ['a', 'b'], '']);
+});
+
+test('readAlert: an investigation, cleaned and cut', () => {
+  const read = (investigation) => readAlert(1, { ...good, investigation })?.investigation;
+  for (const value of [undefined, null, 'x', [], {}, { status: 7 }]) assert.equal(read(value), undefined);
+  const full = read({
+    session_id: 's1',
+    status: 'timed_out',
+    summary: `\u001b[31m${'x'.repeat(700)}`,
+    confidence: 'likely',
+    suggested_change: { file: 'a.go', description: 'd', from: 'model' },
+    url: 'http://127.0.0.1:7490/x',
+    reason: 'r',
+  });
+  assert.equal(full.summary.length, 600);
+  assert.ok(full.summary.startsWith('␛[31mx'));
+  assert.equal(statusName(full.status), 'timed out');
+  assert.equal(statusName('completed'), 'completed');
+  assert.deepEqual({ ...full, summary: '' }, { session: 's1', status: 'timed_out', summary: '', confidence: 'likely', change: { file: 'a.go', description: 'd' }, url: 'http://127.0.0.1:7490/x', reason: 'r' });
+  assert.equal(read({ status: 'failed', suggested_change: { description: 'no file' } }).change, undefined);
 });
 
 test('text from outside', () => {

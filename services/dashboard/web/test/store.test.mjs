@@ -42,6 +42,29 @@ test('Store: revisions and resolutions', () => {
   assert.equal(s.resolution(first), undefined);
 });
 
+test('Store: a revision without an investigation keeps the one that it replaces', () => {
+  const started = { session_id: 's1', status: 'in_progress' };
+  const ended = { session_id: 's1', status: 'completed', summary: 'the pool is too small', confidence: 'likely' };
+  const of = (...more) => more.map((m, i) => alert(i + 1, m));
+  for (const [name, alerts, want] of [
+    ['none', of({}, { revises: 'a1' }), undefined],
+    ['started', of({}, { revises: 'a1', investigation: started }), 'in_progress'],
+    ['a new count after the end', of({}, { revises: 'a1', investigation: ended }, { revises: 'a1', count: 3 }), 'completed'],
+    ['the end after a new count', of({}, { revises: 'a1', investigation: started }, { revises: 'a1' }, { revises: 'a1', investigation: ended }), 'completed'],
+    ['of another alert', of({}, { revises: 'a9', investigation: ended }), undefined],
+  ]) {
+    for (const order of [alerts, alerts.toReversed()]) {
+      const s = new Store();
+      for (const a of order) s.add([a]);
+      assert.equal(s.investigation(s.get('a1'))?.status, want, name);
+      assert.equal(s.investigation(s.revision(s.get('a1')) ?? s.get('a1'))?.status, name === 'of another alert' ? undefined : want, name);
+    }
+  }
+  const small = new Store(2);
+  small.add(of({}, { revises: 'a1', investigation: ended }, {}, {}));
+  assert.equal(small.investigation(alert(1)), undefined, 'a dropped revision has no investigation');
+});
+
 test('Store: a resolution that was read before its alert', () => {
   const s = new Store();
   s.add([alert(9, { resolves: 'a2' })]);

@@ -42,6 +42,49 @@ export interface Alert {
   readonly revises: string;
   /** The ids of the alerts that it resolves. */
   readonly resolves: readonly string[];
+  /** What is known of its investigation, if it has one. */
+  readonly investigation: Investigation | undefined;
+}
+
+/** What is known of the investigation of an alert. Its texts were written by a model. */
+export interface Investigation {
+  readonly session: string;
+  /** in_progress, completed, failed, timed_out, cancelled, skipped, or one of a newer investigator. */
+  readonly status: string;
+  readonly summary: string;
+  /** proven, likely, unproven, or empty. */
+  readonly confidence: string;
+  /** A proposal of the model for a file. */
+  readonly change: { readonly file: string; readonly description: string } | undefined;
+  readonly url: string;
+  readonly reason: string;
+}
+
+/** The statuses of an investigation whose names differ from them. */
+const STATUSES: ReadonlyMap<string, string> = new Map([
+  ['in_progress', 'in progress'],
+  ['timed_out', 'timed out'],
+]);
+
+export function statusName(status: string): string {
+  return STATUSES.get(status) ?? status;
+}
+
+function readInvestigation(value: unknown): Investigation | undefined {
+  const v = object(value);
+  const status = line(v.status, 20);
+  if (status === '') return undefined;
+  const change = object(v.suggested_change);
+  const file = line(change.file, 200);
+  return {
+    session: token(v.session_id),
+    status,
+    summary: text(v.summary, 600),
+    confidence: line(v.confidence, 20),
+    change: file === '' ? undefined : { file, description: text(change.description, 500) },
+    url: line(v.url, 2000),
+    reason: text(v.reason, 300),
+  };
 }
 
 export function rank(severity: string): number {
@@ -73,5 +116,6 @@ export function readAlert(seq: number, value: unknown): Alert | undefined {
     count: Math.max(1, Math.trunc(number(v.count))),
     revises: token(v.revises),
     resolves,
+    investigation: readInvestigation(v.investigation),
   };
 }

@@ -1,7 +1,7 @@
 // The alerts that the page keeps: the newest 10,000 by their sequence. Older ones
 // are dropped and counted.
 
-import type { Alert } from './alert.ts';
+import type { Alert, Investigation } from './alert.ts';
 
 export const MAX_ALERTS = 10_000;
 
@@ -12,6 +12,8 @@ export class Store {
   private readonly revisions = new Map<string, Alert>();
   /** The alert that resolves the alert with an id. */
   private readonly resolutions = new Map<string, Alert>();
+  /** The newest alert with an investigation among an alert and its revisions, by the id of the first. */
+  private readonly investigations = new Map<string, Alert>();
   /** The number of alerts that were dropped for newer ones. */
   dropped = 0;
 
@@ -50,6 +52,11 @@ export class Store {
     return this.resolutions.get(alert.id);
   }
 
+  /** The newest investigation of an alert and its revisions, or undefined. A revision without one keeps it. */
+  investigation(alert: Alert): Investigation | undefined {
+    return this.investigations.get(alert.revises || alert.id)?.investigation;
+  }
+
   /** Adds alerts in any order, each once. Returns those that are new and kept. */
   add(more: readonly Alert[]): Alert[] {
     const added: Alert[] = [];
@@ -75,6 +82,10 @@ export class Store {
     if (alert.revises !== '' && newer(alert, this.revisions.get(alert.revises))) {
       this.revisions.set(alert.revises, alert);
     }
+    const first = alert.revises || alert.id;
+    if (alert.investigation !== undefined && newer(alert, this.investigations.get(first))) {
+      this.investigations.set(first, alert);
+    }
     for (const id of alert.resolves) {
       if (newer(alert, this.resolutions.get(id))) this.resolutions.set(id, alert);
     }
@@ -83,6 +94,8 @@ export class Store {
   private forget(old: Alert): void {
     this.ids.delete(old.id);
     if (this.revisions.get(old.revises) === old) this.revisions.delete(old.revises);
+    const first = old.revises || old.id;
+    if (this.investigations.get(first) === old) this.investigations.delete(first);
     for (const id of old.resolves) if (this.resolutions.get(id) === old) this.resolutions.delete(id);
   }
 

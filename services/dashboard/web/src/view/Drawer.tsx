@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 
-import type { Alert } from '../core/alert.ts';
+import { type Alert, statusName } from '../core/alert.ts';
 import { result } from '../core/ci.ts';
 import { AFTER, BEFORE, MAX_NEARBY, type NearbyEvents, readNearbyEvents } from '../core/nearby.ts';
 import { active, NO_SUPPRESSIONS, suppressedBy } from '../core/suppression.ts';
@@ -76,6 +76,7 @@ export function Drawer({ alert }: { alert: Alert }) {
             <bdi>{alert.detail}</bdi>
           </p>
         )}
+        <InvestigationResult alert={alert} />
         <Actions alert={alert} />
         <dl class="facts">
           <Fact name="Time">
@@ -172,9 +173,44 @@ function Actions({ alert }: { alert: Alert }) {
 function asJSON(alert: Alert): string {
   const { seq: _, time, key, correlation, resolves, ...rest } = alert;
   return JSON.stringify(
-    { ...rest, timestamp: new Date(time).toISOString(), dedup_key: key, correlation_id: correlation, resolves },
+    { ...rest, investigation: store().investigation(alert), timestamp: new Date(time).toISOString(), dedup_key: key, correlation_id: correlation, resolves },
     null,
     2,
+  );
+}
+
+function InvestigationResult({ alert }: { alert: Alert }) {
+  const found = store().investigation(alert);
+  if (found === undefined) return null;
+  const url = link(found.url);
+  const text = found.summary || found.reason;
+  return (
+    <section aria-label="Investigation">
+      <h3>
+        Investigation{' '}
+        <span class="muted">
+          {statusName(found.status)}
+          {found.confidence !== '' && `, ${found.confidence}`}
+        </span>
+        {url !== undefined && (
+          <a href={url} target="_blank" rel="noreferrer noopener">
+            Open
+          </a>
+        )}
+      </h3>
+      {text !== '' && (
+        <p class="detail-text">
+          <bdi>{text}</bdi>
+        </p>
+      )}
+      {found.change !== undefined && (
+        <dl class="facts">
+          <Fact name="Proposal from a model, check it">
+            <bdi class="code">{found.change.file}</bdi> <bdi>{found.change.description}</bdi>
+          </Fact>
+        </dl>
+      )}
+    </section>
   );
 }
 
