@@ -31,7 +31,8 @@ type Error struct {
 	Status int
 	// RetryAfter is how long the provider asks to wait, or 0 where it does not say.
 	RetryAfter time.Duration
-	// Message is the provider's text, at most 500 characters. It is not masked.
+	// Message is the provider's text, at most 500 characters, without the key. It is not
+	// masked otherwise.
 	Message string
 	Cause   error
 }
@@ -48,3 +49,8 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // Retry reports whether the same provider may answer the same request later.
 func (e *Error) Retry() bool { return e.Kind != Refused }
+
+// TooManyArguments returns the error of a call whose arguments are over [MaxArgumentBytes].
+func TooManyArguments() *Error {
+	return &Error{Kind: Malformed, Message: fmt.Sprintf("the arguments of a call are over %d KiB", MaxArgumentBytes>>10)}
+}

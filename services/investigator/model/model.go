@@ -80,7 +80,8 @@ type Tool struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// Chunk is a part of an answer. Exactly one field is set.
+// Chunk is a part of an answer. At most one field is set. A chunk with none is a sign of life:
+// the model writes something that comes whole later, such as the arguments of a call.
 type Chunk struct {
 	Text     string
 	Thinking string

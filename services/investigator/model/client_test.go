@@ -1,0 +1,370 @@
+package model_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"github.com/tocsin-bus/tocsin/services/investigator/model"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// step is what a scripted model does next: it waits, then yields a chunk or an error.
+type step struct {
+	wait  time.Duration
+	chunk model.Chunk
+	err   error
+}
+
+// scripted gives one script for each request.
+type scripted struct {
+	scripts [][]step
+	asked   []time.Time
+}
+
+func (s *scripted) Generate(ctx context.Context, _ model.Request) iter.Seq2[model.Chunk, error] {
+	script := s.scripts[min(len(s.asked), len(s.scripts)-1)]
+	s.asked = append(s.asked, time.Now())
+	return func(yield func(model.Chunk, error) bool) {
+		for _, next := range script {
+			select {
+			case <-ctx.Done():
+				yield(model.Chunk{}, &model.Error{Kind: model.Unavailable, Cause: ctx.Err()})
+				return
+			case <-time.After(next.wait):
+			}
+			if !yield(next.chunk, next.err) || next.err != nil {
+				return
+			}
+		}
+	}
+}
+
+func text(s string) step { return step{chunk: model.Chunk{Text: s}} }
+
+func done() step { return step{chunk: model.Chunk{Done: &model.Done{Stop: model.StopEnd}}} }
+
+func fails(kind model.Kind, after time.Duration) []step {
+	return []step{{err: &model.Error{Kind: kind, RetryAfter: after}}}
+}
+
+func TestTimeouts(t *testing.T) {
+	timeouts := model.Timeouts{FirstChunk: 2 * time.Second, BetweenChunks: time.Second, Call: 10 * time.Second}
+	slow := step{wait: 900 * time.Millisecond, chunk: model.Chunk{}}
+	tests := []struct {
+		name   string
+		script []step
+		want   model.Kind
+		after  time.Duration
+	}{
+		{"in time", []step{{wait: 1900 * time.Millisecond, chunk: model.Chunk{Text: "a"}}, slow, done()}, "", 2800 * time.Millisecond},
+		{"first chunk late", []step{{wait: 3 * time.Second}}, model.Silent, 2 * time.Second},
+		{"next chunk late", []step{text("a"), {wait: 2 * time.Second}}, model.Silent, time.Second},
+		{"call late", append(slices.Repeat([]step{slow}, 20), done()), model.Silent, 10 * time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				got := collect(t, model.WithTimeouts(&scripted{scripts: [][]step{test.script}}, timeouts), model.Request{})
+				kind := model.Kind("")
+				if got.err != nil {
+					kind = got.err.Kind
+				}
+				if after := time.Since(start); kind != test.want || after != test.after {
+					t.Errorf("got kind %q after %s, want %q after %s", kind, after, test.want, test.after)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryNext(t *testing.T) {
+	policy := model.DefaultRetry()
+	tests := []struct {
+		attempt int
+		kind    model.Kind
+		after   time.Duration
+		random  float64
+		wait    time.Duration
+		verdict model.Verdict
+	}{
+		{0, model.Unavailable, 0, 0.5, time.Second, model.Again},
+		{0, model.Unavailable, 0, 0, 800 * time.Millisecond, model.Again},
+		{1, model.Silent, 0, 0.5, 2 * time.Second, model.Again},
+		{2, model.Cut, 0, 0.5, 0, model.GiveUp},
+		{0, model.Refused, time.Second, 0.5, 0, model.GiveUp},
+		{0, model.Limited, 30 * time.Second, 0.5, 30 * time.Second, model.Again},
+		{0, model.Limited, 31 * time.Second, 0.5, 31 * time.Second, model.Later},
+		{2, model.Limited, 31 * time.Second, 0.5, 31 * time.Second, model.Later},
+		{2, model.Limited, 30 * time.Second, 0.5, 0, model.GiveUp},
+	}
+	for _, test := range tests {
+		wait, verdict := policy.Next(test.attempt, &model.Error{Kind: test.kind, RetryAfter: test.after}, test.random)
+		if wait != test.wait || verdict != test.verdict {
+			t.Errorf("Next(%d, %s after %s, %v) = %s, %s, want %s, %s", test.attempt, test.kind, test.after, test.random, wait, verdict, test.wait, test.verdict)
+		}
+	}
+}
+
+func TestClientRetries(t *testing.T) {
+	good := []step{text("good"), done()}
+	cut := []step{text("half"), {err: &model.Error{Kind: model.Cut}}}
+	tests := []struct {
+		name     string
+		scripts  [][]step
+		patient  bool
+		deadline time.Duration
+		asked    int
+		text     string
+		atLeast  time.Duration
+		kind     model.Kind
+	}{
+		{"at once", [][]step{good}, false, 0, 1, "good", 0, ""},
+		{"cut, then good", [][]step{cut, good}, false, 0, 2, "good", 800 * time.Millisecond, ""},
+		{"three failures", [][]step{fails(model.Unavailable, 0)}, false, 0, 3, "", 2400 * time.Millisecond, model.Unavailable},
+		{"refused", [][]step{fails(model.Refused, 0), good}, false, 0, 1, "", 0, model.Refused},
+		{"limited for 20 s", [][]step{fails(model.Limited, 20*time.Second), good}, false, 0, 2, "good", 20 * time.Second, ""},
+		{"limited for 60 s, with a next provider", [][]step{fails(model.Limited, time.Minute), good}, false, 0, 1, "", 0, model.Limited},
+		{"limited for 60 s, without", [][]step{fails(model.Limited, time.Minute), good}, true, 0, 2, "good", time.Minute, ""},
+		{"limited beyond the deadline", [][]step{fails(model.Limited, time.Minute), good}, true, 10 * time.Second, 1, "", 0, model.Limited},
+		{"a stream without an end", [][]step{{text("half")}, good}, false, 0, 2, "good", 800 * time.Millisecond, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx := t.Context()
+				if test.deadline > 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithTimeout(ctx, test.deadline)
+					defer cancel()
+				}
+				m := &scripted{scripts: test.scripts}
+				client := model.NewClient(m, model.DefaultRetry(), &model.Breaker{})
+				if test.patient {
+					client = client.WithLongWaits()
+				}
+				start, seen := time.Now(), map[int]string{}
+				got, err := client.Ask(ctx, question("why?"), func(attempt int, c model.Chunk) { seen[attempt] += c.Text })
+				var failure *model.Error
+				if errors.As(err, &failure) != (test.kind != "") || (failure != nil && failure.Kind != test.kind) {
+					t.Fatalf("error %v, want kind %q", err, test.kind)
+				}
+				took := time.Since(start)
+				if len(m.asked) != test.asked || got.Text != test.text || took < test.atLeast || took > 2*test.atLeast {
+					t.Errorf("asked %d times, text %q after %s, want %d, %q after %s", len(m.asked), got.Text, took, test.asked, test.text, test.atLeast)
+				}
+				if err == nil && (got.Attempts != test.asked || seen[test.asked-1] != test.text) {
+					t.Errorf("%d attempts with the chunks %v, want %d and %q in the last", got.Attempts, seen, test.asked, test.text)
+				}
+			})
+		})
+	}
+}
+
+func TestClientEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		b := &model.Breaker{}
+		client := model.NewClient(&scripted{scripts: [][]step{{{wait: time.Hour}}}}, model.DefaultRetry(), b)
+		if _, err := client.Ask(ctx, model.Request{}, func(int, model.Chunk) {}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want %v", err, context.DeadlineExceeded)
+		}
+	})
+}
+
+func TestClientBounds(t *testing.T) {
+	call := step{chunk: model.Chunk{Call: &model.Call{ID: "same", Name: "get"}}}
+	var long []step
+	for i := range 5 {
+		var part strings.Builder
+		for n := 0; part.Len() < 1<<20; n++ {
+			fmt.Fprintf(&part, "line %d.%d\n", i, n)
+		}
+		long = append(long, text(part.String()))
+	}
+	tests := []struct {
+		name   string
+		script []step
+		reason string
+	}{
+		{"text", long, "the text is over 4 MiB"},
+		{"calls", slices.Repeat([]step{call}, model.MaxCalls+1), "the answer has 32 tool calls or more"},
+		{"repetition", slices.Repeat([]step{text("And then I look at the pod again, and it is down. ")}, 6), "the text repeats itself"},
+		{"thinking", slices.Repeat([]step{{chunk: model.Chunk{Thinking: "I look at the pod again, and it is down. "}}}, 6), "the thinking repeats itself"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			client := model.NewClient(&scripted{scripts: [][]step{test.script}}, model.DefaultRetry(), &model.Breaker{})
+			got, err := client.Ask(t.Context(), question("why?"), func(int, model.Chunk) {})
+			if err != nil || !got.Cut || got.CutReason != test.reason || len(got.Text) > model.MaxAnswerBytes || !got.Estimated || got.Usage.Input == 0 {
+				t.Errorf("got cut %t (%s), %d bytes, usage %+v, error %v, want %s and an estimate", got.Cut, got.CutReason, len(got.Text), got.Usage, err, test.reason)
+			}
+			ids := map[string]bool{}
+			for _, c := range got.Calls {
+				ids[c.ID] = true
+			}
+			if len(ids) != len(got.Calls) || len(ids) > model.MaxCalls {
+				t.Errorf("%d ids of %d calls, want as many, at most %d", len(ids), len(got.Calls), model.MaxCalls)
+			}
+		})
+	}
+}
+
+func TestClientNamesCalls(t *testing.T) {
+	var script []step
+	for _, id := range []string{"", "old", "fine-1", "functions.get:0", "fine-1"} {
+		script = append(script, step{chunk: model.Chunk{Call: &model.Call{ID: id, Name: "get"}}})
+	}
+	r := model.Request{Messages: []model.Message{{Role: model.RoleAssistant, Calls: []model.Call{{ID: "old"}, {ID: "call_3"}}}}}
+	client := model.NewClient(&scripted{scripts: [][]step{append(script, done())}}, model.DefaultRetry(), &model.Breaker{})
+	got, err := client.Ask(t.Context(), r, func(int, model.Chunk) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, c := range got.Calls {
+		ids = append(ids, c.ID)
+	}
+	if diff := cmp.Diff([]string{"call_4", "call_5", "fine-1", "call_6", "call_7"}, ids); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestBreaker(t *testing.T) {
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	failed, refused := &model.Error{Kind: model.Unavailable}, &model.Error{Kind: model.Refused}
+	type event struct {
+		at      time.Duration
+		outcome error
+		allowed bool
+	}
+	five := slices.Repeat([]event{{0, failed, true}}, 5)
+	tests := []struct {
+		name   string
+		events []event
+		open   bool
+	}{
+		{"four failures", five[:4], false},
+		{"five failures", five, true},
+		{"a success between", slices.Concat(five[:4], []event{{0, nil, true}}, five[:4]), false},
+		{"a refusal between", slices.Concat(five[:4], []event{{0, refused, true}}, five[:4]), false},
+		{"a canceled one does not count", slices.Concat(five[:4], []event{{0, context.Canceled, true}, {0, failed, true}}), true},
+		{"too early", slices.Concat(five, []event{{29 * time.Second, nil, false}}), true},
+		{"a trial that succeeds", slices.Concat(five, []event{{30 * time.Second, nil, true}, {30 * time.Second, failed, true}}), false},
+		{"a trial that fails", slices.Concat(five, []event{{30 * time.Second, failed, true}, {59 * time.Second, nil, false}, {60 * time.Second, nil, true}}), false},
+		{"a canceled trial", slices.Concat(five, []event{{30 * time.Second, context.Canceled, true}, {30 * time.Second, nil, true}}), false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var b model.Breaker
+			for i, e := range test.events {
+				done, wait := b.Allow(start.Add(e.at))
+				if (done != nil) != e.allowed || (done == nil) != (wait > 0) {
+					t.Fatalf("event %d: allowed %t, wait %s, want %t", i, done != nil, wait, e.allowed)
+				}
+				if done != nil {
+					done(start.Add(e.at), e.outcome)
+				}
+			}
+			if b.Open() != test.open {
+				t.Errorf("open %t, want %t", b.Open(), test.open)
+			}
+		})
+	}
+}
+
+func TestBreakerPermitsOneTrial(t *testing.T) {
+	var breakers model.Breakers
+	b, now := breakers.For("a"), time.Now()
+	if breakers.For("b") == b || breakers.For("a") != b {
+		t.Fatal("want one breaker for each provider")
+	}
+	for range model.BreakerFailures {
+		done, _ := b.Allow(now)
+		done(now, &model.Error{Kind: model.Silent})
+	}
+	now = now.Add(model.BreakerPause)
+	if first, _ := b.Allow(now); first == nil {
+		t.Fatal("the trial is not allowed")
+	}
+	if second, wait := b.Allow(now); second != nil || wait <= 0 {
+		t.Errorf("a second trial beside the first is allowed %t, wait %s, want false and a wait", second != nil, wait)
+	}
+}
+
+// repeats is the rule of model.Repetition, read literally.
+func repeats(s []rune) bool {
+	for end := 1; end <= len(s); end++ {
+		for n := model.MinRepeated; n <= model.MaxRepeated && n*model.Repeats <= end; n++ {
+			tail, same := s[end-n*model.Repeats:end], true
+			for i := n; i < len(tail) && same; i++ {
+				same = tail[i] == tail[i-n]
+			}
+			if same && strings.ContainsAny(string(tail[:n]), "abcxyz0123456789ä") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestRepetition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		block := rapid.StringOfN(rapid.RuneFrom([]rune("abä -|")), 1, 70, -1).Draw(t, "block")
+		count := rapid.IntRange(1, 9).Draw(t, "count")
+		prefix := rapid.StringOfN(rapid.RuneFrom([]rune("abc -")), 0, 90, -1).Draw(t, "prefix")
+		suffix := rapid.StringOfN(rapid.RuneFrom([]rune("xyz")), 0, 9, -1).Draw(t, "suffix")
+		all := prefix + strings.Repeat(block, count) + suffix
+		var r model.Repetition
+		got, runes := false, []rune(all)
+		for len(runes) > 0 {
+			n := rapid.IntRange(1, len(runes)).Draw(t, "delta")
+			got = r.Add(string(runes[:n]))
+			runes = runes[n:]
+		}
+		if want := repeats([]rune(all)); got != want {
+			t.Fatalf("got %t, want %t for %q", got, want, all)
+		}
+	})
+}
+
+func TestRepetitionLeavesTablesAlone(t *testing.T) {
+	var table, rulers strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&table, "| shop-%03d | Running | 0 restarts | 10m | node-1 |\n", i)
+		rulers.WriteString("|----------|---------|------------|-----|--------|\n")
+	}
+	for name, text := range map[string]string{"rows": table.String(), "rulers": rulers.String(), "a line": strings.Repeat("-", 5000)} {
+		var r model.Repetition
+		if r.Add(text) {
+			t.Errorf("%s: a table is taken for a repetition", name)
+		}
+	}
+	for _, n := range []int{model.MinRepeated, 499, model.MaxRepeated} {
+		var r model.Repetition
+		block := fmt.Sprintf("%0*d", n, 7)
+		if r.Add(strings.Repeat(block, 4)); !r.Add(block) {
+			t.Errorf("a block of %d characters, 5 times, is not detected", n)
+		}
+	}
+}
+
+func TestEstimate(t *testing.T) {
+	r := model.Request{System: "12345678", Messages: []model.Message{{Role: "user", Text: "1234567"}}}
+	if got := model.Estimate(r); got != 5 {
+		t.Errorf("Estimate = %d, want 5 (19 bytes by 4)", got)
+	}
+}
