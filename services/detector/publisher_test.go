@@ -1,10 +1,13 @@
 package detector
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
 	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
 func TestIndependent(t *testing.T) {
@@ -32,5 +35,29 @@ func TestIndependent(t *testing.T) {
 				t.Errorf("batch is split into %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestPublishedSince: a replay takes the detector's own alerts for published, and not the
+// investigator's revisions of them.
+func TestPublishedSince(t *testing.T) {
+	s := bustest.Start(t).Connect(bus.RoleDetector)
+	publisher, err := bus.NewPublisher(s, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raised := alert.Alert{ID: "a1", App: "web", Severity: alert.Error, Category: alert.Errors}
+	for _, a := range []alert.Alert{raised, alert.RevisionFor(raised, alert.Investigation{SessionID: "s", Status: alert.InvestigationInProgress})} {
+		m, err := alertMessage(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := publisher.Publish(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids, err := publishedSince(t.Context(), s, bus.Position{}, bustest.Quiet())
+	if want := map[string]struct{}{"a1": {}}; err != nil || !maps.Equal(ids, want) {
+		t.Errorf("got %v and the error %v, want %v", ids, err, want)
 	}
 }

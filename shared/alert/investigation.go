@@ -25,7 +25,7 @@ const (
 	InvestigationFailed     InvestigationStatus = "failed"
 	InvestigationTimedOut   InvestigationStatus = "timed_out"
 	InvestigationCancelled  InvestigationStatus = "cancelled"
-	// InvestigationSkipped means that no investigation started: Reason says why.
+	// InvestigationSkipped means that no investigation started, for Reason.
 	InvestigationSkipped InvestigationStatus = "skipped"
 )
 
@@ -74,7 +74,7 @@ type Investigation struct {
 	SuggestedChange *SuggestedChange
 	// URL is the page of the session: http or https, or empty.
 	URL string
-	// Reason says why an investigation was skipped, failed or was cancelled, or is empty.
+	// Reason is why an investigation was skipped, failed or was cancelled, or empty.
 	Reason string
 }
 

@@ -80,6 +80,25 @@ func TestOrder(t *testing.T) {
 	golden(t, "nothing.md", triage.Order(nil))
 }
 
+// TestInvestigated: an investigation is in the block, and the order has advice on it.
+func TestInvestigated(t *testing.T) {
+	a := alert.Alert{ID: "a1", App: "web", Severity: alert.Error, Category: alert.Errors, Title: "New error: x", Investigation: &alert.Investigation{
+		SessionID: "s", Status: alert.InvestigationCompleted, Summary: "```\nthe pool", Confidence: alert.Likely,
+	}}
+	items, around := inBlocks(t, triage.Order([]alert.Alert{a}))
+	if !strings.Contains(around, "An alert with investigation") || len(items) != 1 {
+		t.Fatalf("%d alerts in %s, want 1 with the note about investigations", len(items), around)
+	}
+	i, _ := items[0]["investigation"].(map[string]any)
+	if i["status"] != "completed" || i["summary"] != "```␊the pool" || i["from"] != "model" {
+		t.Errorf("investigation %v, want the summary of a model in one line", i)
+	}
+	a.Investigation = nil
+	if order := triage.Order([]alert.Alert{a}); strings.Contains(order, "investigation") {
+		t.Errorf("without an investigation: %s, want no word about one", order)
+	}
+}
+
 // block matches a fenced block of a work order.
 var block = regexp.MustCompile("(?ms)^```json\n(.*?)^```\n")
 

@@ -216,3 +216,25 @@ func TestBlockKeepsCauses(t *testing.T) {
 		t.Errorf("symptom under %q, want %q", got[1].InhibitedBy, all[0].ID)
 	}
 }
+
+// TestBlockKeepsInvestigations: an alert has the outcome of its investigation however much it is
+// cut, and never a part of a proposal.
+func TestBlockKeepsInvestigations(t *testing.T) {
+	all := make([]alert.Alert, 8)
+	for i := range all {
+		all[i] = testAlert(i, strings.Repeat("d", alert.MaxDetail))
+		all[i].Investigation = &alert.Investigation{
+			SessionID: "s", Status: alert.InvestigationCompleted, Summary: strings.Repeat("s", alert.MaxInvestigationSummary), Confidence: alert.Likely,
+			SuggestedChange: &alert.SuggestedChange{File: "a.go", Description: "d"},
+		}
+	}
+	block, err := truncate.Block(all, 0, truncate.MaxText)
+	checkSize(t, block, err)
+	got := decodeBlock(t, block)
+	if len(got) == 0 {
+		t.Fatal("the block shows no alert, want at least 1")
+	}
+	if i := got[0].Investigation; i == nil || i.SessionID != "s" || i.Status != alert.InvestigationCompleted || i.Confidence != alert.Likely || len(i.Summary) < 100 || i.SuggestedChange != nil {
+		t.Errorf("investigation %+v, want the outcome with the beginning of the summary and no suggested change", i)
+	}
+}
