@@ -55,7 +55,7 @@ func TestStreams(t *testing.T) {
 		}
 	}
 	for _, name := range bus.StreamNames() {
-		short := name[strings.LastIndexByte(name, '_')+1:]
+		short := strings.TrimPrefix(strings.TrimPrefix(name, "KV_"), "OBJ_")
 		if rowWith(text, "`"+short+"`") == "" {
 			t.Errorf("subjects.md: got no row with %s, want one", name)
 		}

@@ -22,7 +22,7 @@ func composeEnv() []string {
 	return env
 }
 
-var roles = []string{"ingest", "detector", "gateway", "dashboard", "kubewatch", "provisioner"}
+var roles = []string{"ingest", "detector", "gateway", "dashboard", "kubewatch", "investigator", "provisioner"}
 
 func composeProject(t *testing.T, env ...string) (*types.Project, error) {
 	t.Helper()

@@ -22,8 +22,8 @@ func makeKeys(t *testing.T, dir string) (string, error) {
 // changes nothing.
 func TestKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "keys")
-	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "created ") != 7 {
-		t.Fatalf("tocsin keys = %q, %v, want 7 files created", out, err)
+	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "created ") != 8 {
+		t.Fatalf("tocsin keys = %q, %v, want 8 files created", out, err)
 	}
 	contents := func() map[string]string {
 		files := map[string]string{}
@@ -41,8 +41,8 @@ func TestKeys(t *testing.T) {
 		return files
 	}
 	first := contents()
-	if len(first) != 8 || !strings.HasPrefix(first[routesFile], "TOCSIN_ROUTES_PASSWORD=R") || len(strings.TrimSpace(first[routesFile])) < 40 {
-		t.Errorf("files = %v, want 8, with a password for the routes", first)
+	if len(first) != 9 || !strings.HasPrefix(first[routesFile], "TOCSIN_ROUTES_PASSWORD=R") || len(strings.TrimSpace(first[routesFile])) < 40 {
+		t.Errorf("files = %v, want 9, with a password for the routes", first)
 	}
 	for _, role := range append(bus.Roles(), bus.RoleProvisioner) {
 		file := string(role) + ".nk"
@@ -62,8 +62,8 @@ func TestKeys(t *testing.T) {
 			}
 		}
 	}
-	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "kept ") != 7 {
-		t.Errorf("tocsin keys again = %q, %v, want 7 files kept", out, err)
+	if out, err := makeKeys(t, dir); err != nil || strings.Count(out, "kept ") != 8 {
+		t.Errorf("tocsin keys again = %q, %v, want 8 files kept", out, err)
 	}
 	for name, content := range contents() {
 		if first[name] != content {

@@ -20,6 +20,8 @@ const (
 	apiInfo      = "$JS.API.STREAM.INFO."
 	apiCreate    = "$JS.API.STREAM.CREATE."
 	apiUpdate    = "$JS.API.STREAM.UPDATE."
+	apiGet       = "$JS.API.STREAM.MSG.GET."
+	apiPurge     = "$JS.API.STREAM.PURGE."
 )
 
 // Values of the header Status of an answer without a message.
@@ -54,10 +56,11 @@ const (
 )
 
 // getRequest is a direct get: of Batch messages from Seq on, or of the newest message of
-// the subject LastFor.
+// the subject LastFor. NextFor limits a batch to the subjects that match it.
 type getRequest struct {
 	Seq      uint64 `json:"seq,omitempty"`
 	LastFor  string `json:"last_by_subj,omitempty"`
+	NextFor  string `json:"next_by_subj,omitempty"`
 	Batch    int    `json:"batch,omitempty"`
 	MaxBytes int    `json:"max_bytes,omitempty"`
 }
@@ -115,6 +118,11 @@ func storedMessage(m *nats.Msg) (Message, error) {
 		Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Data: m.Data,
 		Seq: seq, Time: at,
 	}, nil
+}
+
+// purgeRequest deletes the messages of the subjects that match.
+type purgeRequest struct {
+	Subject string `json:"filter"`
 }
 
 // encode marshals a request.

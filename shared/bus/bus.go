@@ -50,3 +50,7 @@ var (
 
 // queryTimeout is how long a service may take to answer a request.
 const queryTimeout = 2 * time.Second
+
+// investigateTimeout is how long an investigator may take to answer a request, which may
+// wait 50 s for the end of a session.
+const investigateTimeout = time.Minute

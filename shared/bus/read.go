@@ -29,6 +29,8 @@ type State struct {
 	// Created is when the stream was created.
 	Created               time.Time
 	First, Last, Messages uint64
+	// Bytes is the size of its messages in the store.
+	Bytes uint64
 	// FirstTime and LastTime are when the oldest and the newest message arrived.
 	FirstTime, LastTime time.Time
 }
@@ -57,7 +59,7 @@ func (s *Session) State(ctx context.Context, stream string) (State, error) {
 		return State{}, fmt.Errorf("check stream %s: %w", stream, err)
 	}
 	st := State{
-		Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq, Messages: info.State.Msgs,
+		Created: info.Created, First: info.State.FirstSeq, Last: info.State.LastSeq, Messages: info.State.Msgs, Bytes: info.State.Bytes,
 		FirstTime: info.State.FirstTime, LastTime: info.State.LastTime,
 	}
 	if st.Messages == 0 { // the server says 0 for a new stream
@@ -92,10 +94,21 @@ func (s *Session) stream(ctx context.Context, name string) (jetstream.Stream, er
 // cluster a replica may answer that does not have the newest messages yet; it never lacks
 // an older one. A bus that does not answer is waited for until ctx ends.
 func (s *Session) Read(ctx context.Context, stream string, from uint64, limit int) ([]Message, error) {
+	return s.read(ctx, stream, getRequest{Seq: max(from, 1), Batch: limit, MaxBytes: maxReadBytes})
+}
+
+// ReadSubject is [Session.Read] of the messages whose subject matches, which may have
+// wildcards. Pending counts those.
+func (s *Session) ReadSubject(ctx context.Context, stream, subject string, from uint64, limit int) ([]Message, error) {
+	return s.read(ctx, stream, getRequest{Seq: max(from, 1), NextFor: subject, Batch: limit, MaxBytes: maxReadBytes})
+}
+
+func (s *Session) read(ctx context.Context, stream string, get getRequest) ([]Message, error) {
 	if err := s.checkUsable(); err != nil {
 		return nil, err
 	}
-	request, err := encode(getRequest{Seq: max(from, 1), Batch: limit, MaxBytes: maxReadBytes})
+	limit := get.Batch
+	request, err := encode(get)
 	if err != nil {
 		return nil, fmt.Errorf("read stream %s: %w", stream, err)
 	}
@@ -274,6 +287,83 @@ func (s *Session) Newest(ctx context.Context, stream, subject string) (m Message
 	default:
 		return m, false, fmt.Errorf("read the newest message of stream %s: %w", stream, answerError(answer))
 	}
+}
+
+// NewestAtLeader is [Session.Newest] as the leader of the stream answers: it has every
+// message that was acknowledged. It costs the leader more than a direct get. While a stream
+// has no leader the error wraps [ErrUnreachable] or the cause of ctx.
+func (s *Session) NewestAtLeader(ctx context.Context, stream, subject string) (m Message, found bool, err error) {
+	if err := s.checkUsable(); err != nil {
+		return m, false, err
+	}
+	request, err := encode(getRequest{LastFor: subject})
+	if err != nil {
+		return m, false, fmt.Errorf("read the newest message of stream %s: %w", stream, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	answer, err := s.request(ctx, apiGet+stream, request)
+	if errors.Is(err, nats.ErrNoResponders) {
+		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
+	}
+	if err != nil {
+		return m, false, fmt.Errorf("read the newest message of stream %s: %w", stream, err)
+	}
+	var got struct {
+		Message *struct {
+			Subject string    `json:"subject"`
+			Seq     uint64    `json:"seq"`
+			Header  []byte    `json:"hdrs"`
+			Data    []byte    `json:"data"`
+			Time    time.Time `json:"time"`
+		} `json:"message"`
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(answer.Data, &got); err != nil {
+		return m, false, fmt.Errorf("read the newest message of stream %s: %w", stream, err)
+	}
+	switch {
+	case got.Error != nil && got.Error.ErrorCode == jetstream.JSErrCodeMessageNotFound:
+		return m, false, nil
+	case got.Error != nil:
+		return m, false, fmt.Errorf("read the newest message of stream %s: %w", stream, got.Error)
+	case got.Message == nil:
+		return m, false, fmt.Errorf("read the newest message of stream %s: an answer without a message", stream)
+	}
+	m = Message{Subject: got.Message.Subject, Data: got.Message.Data, Seq: got.Message.Seq, Time: got.Message.Time}
+	if len(got.Message.Header) > 0 {
+		if m.Header, err = nats.DecodeHeadersMsg(got.Message.Header); err != nil {
+			return m, false, fmt.Errorf("read the newest message of stream %s: %w", stream, err)
+		}
+	}
+	return m, true, nil
+}
+
+// Purge deletes all messages of a stream whose subject matches, which may have wildcards.
+func (s *Session) Purge(ctx context.Context, stream, subject string) error {
+	if err := s.checkUsable(); err != nil {
+		return err
+	}
+	request, err := encode(purgeRequest{Subject: subject})
+	if err != nil {
+		return fmt.Errorf("purge %s of stream %s: %w", subject, stream, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	m, err := s.request(ctx, apiPurge+stream, request)
+	if err != nil {
+		return fmt.Errorf("purge %s of stream %s: %w", subject, stream, err)
+	}
+	var answer struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &answer); err != nil {
+		return fmt.Errorf("purge %s of stream %s: %w", subject, stream, err)
+	}
+	if answer.Error != nil {
+		return fmt.Errorf("purge %s of stream %s: %w", subject, stream, answer.Error)
+	}
+	return nil
 }
 
 // Contains reports whether a stream holds a message of a subject. In a cluster a replica

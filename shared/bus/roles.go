@@ -18,6 +18,8 @@ const (
 	RoleGateway   Role = "gateway"
 	RoleDashboard Role = "dashboard"
 	RoleKubewatch Role = "kubewatch"
+	// RoleInvestigator investigates alerts.
+	RoleInvestigator Role = "investigator"
 	// RoleProvisioner creates and changes streams, and so may do anything with them. On an
 	// embedded bus it is the process that runs the server, and its key never leaves the
 	// memory; on an external one it is for tocsin provision alone.
@@ -26,7 +28,7 @@ const (
 
 // Roles lists the roles of services: those that get a credential file from tocsin up.
 func Roles() []Role {
-	return []Role{RoleIngest, RoleDetector, RoleGateway, RoleDashboard, RoleKubewatch}
+	return []Role{RoleIngest, RoleDetector, RoleGateway, RoleDashboard, RoleKubewatch, RoleInvestigator}
 }
 
 // KeyVariable is the environment variable by which a server's configuration, such as that
@@ -52,6 +54,9 @@ func (r Role) Permissions() Permissions {
 	p := Permissions{Publish: r.publish(), Subscribe: slices.Concat(r.subscribe(), subjects(r.inboxPrefix()+".>"))}
 	if r.answers() {
 		p.Replies, p.ReplyWithin = 1, queryTimeout
+		if r == RoleInvestigator {
+			p.ReplyWithin = investigateTimeout
+		}
 	}
 	return p
 }
@@ -79,7 +84,7 @@ func (r Role) publish() []string {
 	case RoleGateway:
 		return slices.Concat(
 			subjects(AllNotices, allServiceRequests),
-			subjects(query.SubjectEvents, query.SubjectStatus, query.SubjectNoise, query.SubjectVitals, query.SubjectHealth),
+			detectorQueries(), subjects(query.SubjectHealth), subjects(AllInvestigate),
 			consume(), follow(StreamAlerts), follow(StreamCI), follow(StreamNotices),
 			read(StreamAlerts),
 			writeKeys(BucketGateways), readBySubject(kvPrefix+BucketGateways, ">"),
@@ -95,6 +100,20 @@ func (r Role) publish() []string {
 			// Its checkpoints, and the lease of each cluster.
 			keys(BucketClusters), keys(BucketKubewatch),
 		)
+	case RoleInvestigator:
+		return slices.Concat(
+			// Revisions of alerts, and what models say while they say it.
+			subjects(AllAlerts, AllLiveInvestigations),
+			detectorQueries(), subjects(query.SubjectHealth),
+			consume(), follow(StreamAlerts), read(StreamAlerts),
+			follow(StreamKubernetes), read(StreamKubernetes), follow(StreamCI),
+			follow(StreamSilences), read(StreamSilences),
+			// Its sessions, their texts and its queue.
+			subjects(allInvestigations),
+			keep(StreamInvestigations), keep(StreamInvestigationTexts), keep(StreamInvestigationQueue),
+			keys(BucketInvestigator), keys(BucketInvestigatorLeases), keys(BucketInvestigatorAnswers), getMessages(kvPrefix+BucketInvestigatorAnswers),
+			keys(BucketInvestigatorKeys), getMessages(StreamInvestigatorKeys), deleteMessages(StreamInvestigatorKeys),
+		)
 	case RoleDashboard:
 		return dashboardRequests()
 	case RoleProvisioner:
@@ -109,6 +128,8 @@ func (r Role) subscribe() []string {
 	switch r {
 	case RoleIngest, RoleGateway, RoleKubewatch:
 		return subjects(allServiceRequests, query.SubjectHealth)
+	case RoleInvestigator:
+		return subjects(allServiceRequests, query.SubjectHealth, AllInvestigate, AllLiveInvestigations)
 	case RoleDetector:
 		return subjects(
 			allServiceRequests, query.SubjectHealth,
@@ -123,7 +144,7 @@ func (r Role) subscribe() []string {
 
 // answers reports whether a role answers requests, in any reply inbox.
 func (r Role) answers() bool {
-	return slices.Contains([]Role{RoleIngest, RoleDetector, RoleGateway, RoleKubewatch}, r)
+	return slices.Contains([]Role{RoleIngest, RoleDetector, RoleGateway, RoleKubewatch, RoleInvestigator}, r)
 }
 
 // inboxPrefix is where a role receives replies. Each service has its own, so that the plain
@@ -158,6 +179,11 @@ func subjects(list ...string) []string { return list }
 // streamInfo permits asking for the state of any stream.
 func streamInfo() []string { return subjects(apiInfo + "*") }
 
+// detectorQueries permits asking detectors.
+func detectorQueries() []string {
+	return subjects(query.SubjectEvents, query.SubjectStatus, query.SubjectNoise, query.SubjectVitals)
+}
+
 // consume permits what every consumer needs, see follow.
 func consume() []string {
 	return slices.Concat(subjects("$JS.API.INFO"), streamInfo(), subjects("$JS.API.STREAM.NAMES", "$JS.FC.>", "$JS.ACK.>"))
@@ -181,6 +207,14 @@ func read(stream string) []string {
 	return slices.Concat(readBySequence(stream), readBySubject(stream, ">"))
 }
 
+// keep permits reading a stream in all ways, and purging its subjects.
+func keep(stream string) []string {
+	return slices.Concat(follow(stream), read(stream), getMessages(stream), subjects(apiPurge+stream))
+}
+
+// getMessages permits reading single messages at the leader of a stream.
+func getMessages(stream string) []string { return subjects(apiGet + stream) }
+
 // deleteMessages permits deleting single messages of a stream.
 func deleteMessages(stream string) []string { return subjects(apiDelete + stream) }
 
@@ -195,6 +229,6 @@ func objects(bucket string) []string {
 	stream := objectPrefix + bucket
 	return slices.Concat(
 		subjects("$O."+bucket+".>"), readBySubject(stream, ">"), follow(stream),
-		subjects("$JS.API.STREAM.PURGE."+stream, "$JS.API.STREAM.MSG.GET."+stream),
+		subjects(apiPurge+stream, apiGet+stream),
 	)
 }

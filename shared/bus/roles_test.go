@@ -270,6 +270,69 @@ func TestEveryServiceCanDoItsWork(t *testing.T) {
 	}
 }
 
+// TestInvestigatorKeepsItsOwn tries on the wire what an investigator may do to what is not its
+// own, and what others may do to what is.
+func TestInvestigatorKeepsItsOwn(t *testing.T) {
+	dir := bustest.OpenDir(t)
+	s, _ := serve(t, dir)
+	w := dial(t, s, dir, bus.RoleInvestigator)
+	var denied []string
+	for _, stream := range []string{bus.StreamAlerts, bus.StreamKubernetes, bus.StreamCI, bus.StreamSilences} {
+		for _, call := range []string{"PURGE.", "DELETE.", "UPDATE.", "MSG.DELETE.", "MSG.GET."} {
+			denied = append(denied, "$JS.API.STREAM."+call+stream)
+		}
+	}
+	for _, stream := range []string{bus.StreamInvestigations, bus.StreamInvestigationTexts, bus.StreamInvestigationQueue, bus.StreamInvestigatorKeys} {
+		for _, call := range []string{"CREATE.", "DELETE.", "UPDATE."} {
+			denied = append(denied, "$JS.API.STREAM."+call+stream)
+		}
+	}
+	w.MayNotPublish(append(denied,
+		"telemetry.web.log", bus.SubjectIntakeAlerts, bus.SubjectIntakeNoise, "ci.result.custom.abc.build.failure", "kubernetes.a.b.c.d.e",
+		"notices.llm", "live.alerts.web.ci.error", "$KV.silences.silences", "$KV.gateways.me", "$O.detector.M.x",
+		"$JS.API.CONSUMER.CREATE."+bus.StreamTelemetry+".x", "$JS.API.DIRECT.GET."+bus.StreamTelemetry, "query.partition.0.events",
+	)...)
+	w.MayNotSubscribe("telemetry.>", "query.>", "query.events", "live.>", "_INBOX_gateway.>", "$KV.>")
+
+	const session = "01JD0000000000000000000000"
+	for _, role := range []bus.Role{bus.RoleIngest, bus.RoleDetector, bus.RoleGateway, bus.RoleKubewatch, bus.RoleDashboard} {
+		w := dial(t, s, dir, role)
+		w.MayNotPublish(
+			bus.InvestigationSubject(session), bus.InvestigationTextSubject(session, "a", "0"), bus.InvestigationQueueSubject(session, "1"),
+			bus.LiveInvestigationSubject(session), "$KV."+bus.BucketInvestigatorKeys+".a",
+			"$JS.API.DIRECT.GET."+bus.StreamInvestigations, "$JS.API.STREAM.MSG.GET."+bus.StreamInvestigations,
+			"$JS.API.CONSUMER.CREATE."+bus.StreamInvestigations+".x", "$JS.API.STREAM.PURGE."+bus.StreamInvestigations,
+		)
+		w.MayNotSubscribe(bus.AllLiveInvestigations, "investigation.>", bus.AllInvestigate)
+		if role != bus.RoleGateway {
+			w.MayNotPublish(bus.SubjectInvestigateSubmit, bus.SubjectInvestigateGet, bus.SubjectInvestigateList)
+		}
+	}
+}
+
+// TestGatewaysSubmit checks that an investigator answers a gateway's request, and asks
+// detectors itself.
+func TestGatewaysSubmit(t *testing.T) {
+	s, _ := serve(t, bustest.OpenDir(t))
+	answer := func(role bus.Role, subject string) {
+		c := connect(t, bus.Config{Name: "answers", Role: role, Server: s})
+		if _, err := c.NC.Subscribe(subject, func(m *nats.Msg) { _ = m.Respond([]byte(m.Subject)) }); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.NC.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	answer(bus.RoleInvestigator, bus.AllInvestigate)
+	answer(bus.RoleDetector, "query.status")
+	for role, subject := range map[bus.Role]string{bus.RoleGateway: bus.SubjectInvestigateSubmit, bus.RoleInvestigator: "query.status"} {
+		c := connect(t, bus.Config{Name: "asks", Role: role, Server: s})
+		if got, err := bus.Ask(t.Context(), c, subject, struct{}{}); err != nil || string(got) != subject {
+			t.Errorf("%s asks %s = %q, %v, want %q", role, subject, got, err, subject)
+		}
+	}
+}
+
 func TestWebsocketOrigins(t *testing.T) {
 	dir := bustest.OpenDir(t)
 	s, _ := serve(t, dir)

@@ -19,6 +19,12 @@ const (
 	StreamDeliveries = "DELIVERIES"
 	// StreamKubernetes holds events and faults of clusters.
 	StreamKubernetes = "KUBERNETES"
+	// StreamInvestigations holds the facts of each investigation session, on one subject;
+	// StreamInvestigationTexts their long texts, in chunks; StreamInvestigationQueue the
+	// attempts that a worker has to take or has taken.
+	StreamInvestigations     = "INVESTIGATIONS"
+	StreamInvestigationTexts = "INVESTIGATION_TEXTS"
+	StreamInvestigationQueue = "INVESTIGATION_QUEUE"
 
 	// BucketGateways holds the inbox position of each client.
 	BucketGateways = "gateways"
@@ -34,7 +40,23 @@ const (
 	// BucketKubewatch holds the lease of each cluster: which kubewatch is active, and the
 	// state of its watch. A lease that is not renewed within KubewatchTTL expires.
 	BucketKubewatch = "kubewatch"
+	// BucketInvestigator holds documents of the investigator, such as the position of its
+	// triggers.
+	BucketInvestigator = "investigator"
+	// BucketInvestigatorKeys holds the open session of each dedup_key.
+	BucketInvestigatorKeys = "investigator-keys"
+	// BucketInvestigatorAnswers holds the answers to requests with an Idempotency-Key.
+	BucketInvestigatorAnswers = "investigator-answers"
+	// BucketInvestigatorLeases holds the lease of the sweep. A lease that is not renewed
+	// within InvestigatorTTL expires.
+	BucketInvestigatorLeases = "investigator-leases"
 )
+
+// StreamInvestigatorKeys is the stream of BucketInvestigatorKeys.
+const StreamInvestigatorKeys = kvPrefix + BucketInvestigatorKeys
+
+// InvestigatorTTL is how long the lease of an investigator is kept that no longer renews it.
+const InvestigatorTTL = 10 * time.Second
 
 // StreamKubewatch is the stream of BucketKubewatch.
 const StreamKubewatch = kvPrefix + BucketKubewatch
@@ -55,7 +77,7 @@ const (
 )
 
 // Streams returns the table of streams (docs/reference/subjects.md). At a limit the oldest
-// message is dropped.
+// message is dropped, except where Discard is DiscardNew: then the new one is refused.
 func Streams() []jetstream.StreamConfig {
 	return []jetstream.StreamConfig{
 		{
@@ -108,6 +130,31 @@ func Streams() []jetstream.StreamConfig {
 			// Clusters keep events for an hour.
 			MaxAge: day, MaxBytes: 128 * mib,
 		},
+		{
+			Name:        StreamInvestigations,
+			Description: "facts of investigation sessions, a subject for each session",
+			Subjects:    []string{InvestigationSubject("*")},
+			// The investigator deletes whole ended sessions: half a session would be worth
+			// nothing, so no limit drops single messages.
+			Discard: jetstream.DiscardNew,
+		},
+		{
+			Name:        StreamInvestigationTexts,
+			Description: "long texts of investigation sessions, in chunks",
+			Subjects:    []string{InvestigationTextSubject("*", "*", "*")},
+			// A chunk's subject has the digest of its text: another message there is the same
+			// chunk again.
+			MaxMsgsPerSubject: 1,
+		},
+		{
+			Name:        StreamInvestigationQueue,
+			Description: "attempts of investigation sessions that are queued or under way",
+			Subjects:    []string{InvestigationQueueSubject("*", "*")},
+			Retention:   jetstream.WorkQueuePolicy,
+			// An attempt is queued once.
+			MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true,
+			MaxBytes: 16 * mib,
+		},
 	}
 }
 
@@ -134,6 +181,22 @@ func buckets() []jetstream.StreamConfig {
 		keyValue(jetstream.StreamConfig{
 			Name: kvPrefix + BucketKubewatch, Description: "lease of each Kubernetes cluster: the active kubewatch and its state",
 			MaxAge: KubewatchTTL, MaxBytes: 1 * mib,
+		}),
+		keyValue(jetstream.StreamConfig{
+			Name: kvPrefix + BucketInvestigator, Description: "documents of the investigator",
+			MaxBytes: 4 * mib,
+		}),
+		deletable(keyValue(jetstream.StreamConfig{
+			Name: StreamInvestigatorKeys, Description: "open investigation session of each dedup_key",
+			MaxBytes: 4 * mib,
+		})),
+		keyValue(jetstream.StreamConfig{
+			Name: kvPrefix + BucketInvestigatorAnswers, Description: "answers of the investigator to requests with an Idempotency-Key",
+			MaxAge: day, MaxBytes: 64 * mib,
+		}),
+		keyValue(jetstream.StreamConfig{
+			Name: kvPrefix + BucketInvestigatorLeases, Description: "leases of the investigator",
+			MaxAge: InvestigatorTTL, MaxBytes: 1 * mib,
 		}),
 		{
 			Name: objectPrefix + BucketDetector, Description: "snapshots of the detector's state",
@@ -175,7 +238,6 @@ func deletable(cfg jetstream.StreamConfig) jetstream.StreamConfig {
 
 func completed(cfg jetstream.StreamConfig) jetstream.StreamConfig {
 	cfg.Storage = jetstream.FileStorage
-	cfg.Retention = jetstream.LimitsPolicy
 	cfg.AllowDirect = true
 	cfg.Duplicates = max(cfg.Duplicates, 2*time.Minute)
 	if cfg.MaxAge > 0 { // a server remembers no id for longer than its message

@@ -18,6 +18,8 @@ const (
 	noticesPrefix    = "notices."
 	deliveryPrefix   = "delivery."
 	kubernetesPrefix = "kubernetes."
+	// investigationPrefix is what everything of one investigation session begins with.
+	investigationPrefix = "investigation."
 
 	// SubjectIntakeCI carries every accepted CI result to the detector. The stream CI drops
 	// updated results, so a detector that reads late would miss some.
@@ -42,6 +44,18 @@ const (
 	AllLiveNotices = livePrefix + AllNotices
 	// AllKubernetes matches all messages of clusters.
 	AllKubernetes = kubernetesPrefix + ">"
+	// AllLiveInvestigations are the chunks of a model's answers, see
+	// [LiveInvestigationSubject].
+	AllLiveInvestigations = livePrefix + "investigations.>"
+	allInvestigations     = investigationPrefix + ">"
+	// SubjectInvestigateSubmit carries submissions of gateways to an investigator, which
+	// answers with the session's id; SubjectInvestigateGet asks for one session, and
+	// SubjectInvestigateList for the newest. AllInvestigate matches them.
+	SubjectInvestigateSubmit = "investigate.submit"
+	SubjectInvestigateGet    = "investigate.get"
+	SubjectInvestigateList   = "investigate.list"
+	AllInvestigate           = "investigate.*"
+
 	allCIResults  = ciResultPrefix + ">"
 	allDeliveries = deliveryPrefix + ">"
 )
@@ -114,6 +128,26 @@ func AlertSubject(a alert.Alert) string {
 
 // NoticeSubject returns the subject of an agent's message to its user.
 func NoticeSubject(context string) string { return noticesPrefix + Token(context) }
+
+// InvestigationSubject returns the subject of an investigation session's facts. The id must
+// be a valid token, as a ULID is; so it is for the subjects below.
+func InvestigationSubject(id string) string { return investigationPrefix + id }
+
+// InvestigationTextSubject returns the subject of one chunk of a session's long text, or of
+// all chunks of all its texts, with digest and chunk "*".
+func InvestigationTextSubject(id, digest, chunk string) string {
+	return investigationPrefix + id + ".text." + digest + "." + chunk
+}
+
+// InvestigationQueueSubject returns the subject of the message that queues one attempt of a
+// session, or of all attempts, with attempt "*".
+func InvestigationQueueSubject(id, attempt string) string {
+	return investigationPrefix + id + ".queued." + attempt
+}
+
+// LiveInvestigationSubject returns the subject of the chunks of models' answers in a session.
+// No stream stores them.
+func LiveInvestigationSubject(id string) string { return livePrefix + "investigations." + id }
 
 // DeliverySubject returns the subject that marks a webhook's delivery as accepted. The id is
 // the sender's, of any length and characters.

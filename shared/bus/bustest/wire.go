@@ -114,6 +114,7 @@ func (w *Wire) MayOnlyRead() {
 	subjects := []string{
 		"telemetry.web.log", "intake.ci", "intake.alerts", "intake.noise", "ci.result.custom.abc.build.failure", "delivery.github.1",
 		"alerts.web.ci.error", "live.alerts.web.ci.error", "notices.llm", "live.notices.llm",
+		"investigation.01JD0000000000000000000000", "live.investigations.01JD0000000000000000000000", bus.SubjectInvestigateSubmit, bus.SubjectInvestigateGet,
 		"query.events", "query.status", "query.noise", "query.vitals", "query.health", "query.partition.0.events", "$SRV.PING",
 		"$KV.silences.silences", "$KV.gateways.me", "$KV.owners.0", "$O.detector.M.x", "_INBOX.another", "_INBOX_gateway.x",
 		"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.LIST", "$JS.API.SERVER.REMOVE", "$SYS.REQ.SERVER.PING",
@@ -122,6 +123,7 @@ func (w *Wire) MayOnlyRead() {
 	for _, stream := range []string{
 		bus.StreamTelemetry, bus.StreamAlerts, bus.StreamCI, bus.StreamNotices, bus.StreamDeliveries,
 		bus.StreamSilences, "KV_" + bus.BucketGateways, "KV_" + bus.BucketOwners, "OBJ_" + bus.BucketDetector,
+		bus.StreamInvestigations, bus.StreamInvestigationTexts, bus.StreamInvestigationQueue, bus.StreamInvestigatorKeys,
 	} {
 		for _, call := range []string{
 			"STREAM.CREATE.", "STREAM.UPDATE.", "STREAM.DELETE.", "STREAM.PURGE.", "STREAM.INFO.", "STREAM.SNAPSHOT.",
@@ -139,7 +141,7 @@ func (w *Wire) MayOnlyRead() {
 	}
 	w.MayNotPublish(subjects...)
 	w.MayNotSubscribe("telemetry.>", "telemetry.web.log", "alerts.>", "intake.>", "ci.>", "notices.>", "delivery.>", "query.>",
-		"live.>", "live.*.>", "_INBOX_detector.>", "_INBOX_gateway.>", "_INBOX_ingest.>", "_INBOX_provisioner.>", "$KV.>", "$O.>",
+		"live.>", "live.*.>", "investigation.>", bus.AllLiveInvestigations, bus.AllInvestigate, "_INBOX_investigator.>", "_INBOX_detector.>", "_INBOX_gateway.>", "_INBOX_ingest.>", "_INBOX_provisioner.>", "$KV.>", "$O.>",
 		">", "*.>", "$JS.>", "$SRV.>", "$SYS.>")
 
 	js, err := jetstream.New(w.Conn)
@@ -161,6 +163,7 @@ func (w *Wire) RepliesAreHarmless(witness *bus.Session, seq uint64) {
 	streams := []string{
 		bus.StreamTelemetry, bus.StreamAlerts, bus.StreamCI, bus.StreamNotices, bus.StreamDeliveries,
 		bus.StreamSilences, "KV_" + bus.BucketGateways, "KV_" + bus.BucketOwners, "OBJ_" + bus.BucketDetector,
+		bus.StreamInvestigations, bus.StreamInvestigationTexts, bus.StreamInvestigationQueue, bus.StreamInvestigatorKeys,
 	}
 	state := func() string {
 		w.t.Helper()
