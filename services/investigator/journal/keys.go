@@ -1,0 +1,178 @@
+package journal
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/lease"
+)
+
+// reservationAge is how old a reservation must be before another session may take it over
+// where its session has no facts: the process that made it has died before it submitted the
+// session. Submitting takes milliseconds.
+const reservationAge = 10 * time.Second
+
+// maxReserve is how often a reservation is tried again that changes meanwhile.
+const maxReserve = 10
+
+var (
+	// ErrOther is returned when an Idempotency-Key was used for another request.
+	ErrOther = errors.New("the Idempotency-Key was used for another request")
+	// ErrBusy is returned when a key is being changed by others all the time.
+	ErrBusy = errors.New("other processes are changing the key")
+)
+
+// bucketKey returns the key of a bucket for a name of any characters.
+func bucketKey(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return hex.EncodeToString(sum[:])
+}
+
+// Reserve makes a session the owner of a dedup_key. ok is false where the key has another
+// owner, which is returned: an open session, to which the alert belongs. A reservation of
+// the same session again succeeds. Reserve before the session's first message is appended; a
+// reservation whose session has none after 10 s is taken over.
+func (j *Journal) Reserve(ctx context.Context, key, session string) (owner string, ok bool, err error) {
+	return j.reserve(ctx, key, session, reservationAge)
+}
+
+func (j *Journal) reserve(ctx context.Context, key, session string, age time.Duration) (owner string, ok bool, err error) {
+	if err := CheckSession(session); err != nil {
+		return "", false, fmt.Errorf("reserve a dedup_key: %w", err)
+	}
+	doc := j.bus.Document(bus.BucketInvestigatorKeys, bucketKey(key))
+	// It is free most of the time.
+	_, err = doc.Write(ctx, []byte(session), 0)
+	for range maxReserve {
+		if err == nil {
+			return session, true, nil
+		}
+		if !errors.Is(err, bus.ErrConflict) {
+			return "", false, fmt.Errorf("reserve a dedup_key for session %s: %w", session, err)
+		}
+		entry, err2 := j.reservation(ctx, key)
+		switch {
+		case err2 != nil:
+			return "", false, fmt.Errorf("reserve a dedup_key for session %s: %w", session, err2)
+		case entry.Seq == 0: // freed meanwhile
+			_, err = doc.Write(ctx, []byte(session), 0)
+			continue
+		case string(entry.Data) == session:
+			return session, true, nil
+		case CheckSession(string(entry.Data)) == nil:
+			if time.Since(entry.Time) < age {
+				return string(entry.Data), false, nil
+			}
+			last, err := j.Last(ctx, string(entry.Data))
+			if err != nil {
+				return "", false, fmt.Errorf("reserve a dedup_key for session %s: %w", session, err)
+			}
+			if last.Seq > 0 {
+				return string(entry.Data), false, nil
+			}
+		}
+		// Its process died before it submitted the session.
+		_, err = doc.Write(ctx, []byte(session), entry.Seq)
+	}
+	return "", false, fmt.Errorf("reserve a dedup_key for session %s: %w", session, ErrBusy)
+}
+
+// Owner returns the session that owns a dedup_key, empty for none.
+func (j *Journal) Owner(ctx context.Context, key string) (string, error) {
+	entry, err := j.reservation(ctx, key)
+	if err != nil {
+		return "", fmt.Errorf("read the owner of a dedup_key: %w", err)
+	}
+	return string(entry.Data), nil
+}
+
+// reservation reads a key at the leader: a replica may not know of a reservation yet.
+func (j *Journal) reservation(ctx context.Context, key string) (bus.Message, error) {
+	m, found, err := j.bus.NewestAtLeader(ctx, bus.StreamInvestigatorKeys, "$KV."+bus.BucketInvestigatorKeys+"."+bucketKey(key))
+	if err != nil || !found {
+		return bus.Message{}, err
+	}
+	return m, nil
+}
+
+// Free ends the ownership of a dedup_key, if the session still owns it.
+func (j *Journal) Free(ctx context.Context, key, session string) error {
+	entry, err := j.reservation(ctx, key)
+	if err != nil {
+		return fmt.Errorf("free the dedup_key of session %s: %w", session, err)
+	}
+	if entry.Seq == 0 || string(entry.Data) != session {
+		return nil
+	}
+	// The message is deleted by its sequence: a newer reservation stays, and no marker is left.
+	if err := j.bus.Delete(ctx, bus.StreamInvestigatorKeys, entry.Seq); err != nil {
+		return fmt.Errorf("free the dedup_key of session %s: %w", session, err)
+	}
+	return nil
+}
+
+// remembered is the document of one Idempotency-Key.
+type remembered struct {
+	// Body is the digest of the request's body.
+	Body   string          `json:"body"`
+	Answer json.RawMessage `json:"answer"`
+}
+
+// Remember stores the answer, JSON, to a request with an Idempotency-Key for 24 h, before the
+// request takes effect. Where the key is known it returns the stored answer and true: the
+// request was made before, maybe by a process that died before it took effect, so the caller
+// repeats what is missing of it. The error wraps [ErrOther] where the key was used with
+// another body.
+func (j *Journal) Remember(ctx context.Context, key, bodyDigest string, answer []byte) (stored []byte, known bool, err error) {
+	data, err := json.Marshal(remembered{bodyDigest, answer})
+	if err != nil {
+		return nil, false, fmt.Errorf("remember an answer: %w", err)
+	}
+	_, err = j.bus.Document(bus.BucketInvestigatorAnswers, bucketKey(key)).Write(ctx, data, 0)
+	if err == nil {
+		return answer, false, nil
+	}
+	if !errors.Is(err, bus.ErrConflict) {
+		return nil, false, fmt.Errorf("remember an answer: %w", err)
+	}
+	return j.recall(ctx, key, bodyDigest)
+}
+
+// Recall returns the answer that [Journal.Remember] has stored under an Idempotency-Key, and
+// whether there is one. The error wraps [ErrOther] as there.
+func (j *Journal) Recall(ctx context.Context, key, bodyDigest string) (stored []byte, known bool, err error) {
+	return j.recall(ctx, key, bodyDigest)
+}
+
+func (j *Journal) recall(ctx context.Context, key, bodyDigest string) ([]byte, bool, error) {
+	m, found, err := j.bus.NewestAtLeader(ctx, "KV_"+bus.BucketInvestigatorAnswers, "$KV."+bus.BucketInvestigatorAnswers+"."+bucketKey(key))
+	if err != nil {
+		return nil, false, fmt.Errorf("recall an answer: %w", err)
+	}
+	if !found {
+		return nil, false, nil
+	}
+	var r remembered
+	if err := json.Unmarshal(m.Data, &r); err != nil {
+		return nil, false, fmt.Errorf("recall an answer: %w", err)
+	}
+	if r.Body != bodyDigest {
+		return nil, false, ErrOther
+	}
+	return r.Answer, true, nil
+}
+
+// sweepLease is the key of the lease of the sweep.
+const sweepLease = "sweep"
+
+// SweepLease returns the lease of the process that queues what was forgotten, for
+// [lease.Config] with [bus.InvestigatorTTL] and the process's id as its value.
+func (j *Journal) SweepLease(process string) lease.Store {
+	return lease.InBucket(j.bus.Document(bus.BucketInvestigatorLeases, sweepLease), func(value []byte) bool { return string(value) == process })
+}
