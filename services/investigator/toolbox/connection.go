@@ -181,7 +181,7 @@ func (c *connection) release() {
 	}
 }
 
-// kind tells failures apart by what may be done.
+// kind classifies failures by what may be done.
 type kind int
 
 const (

@@ -143,7 +143,7 @@ func defineOne(s Server, t *mcp.Tool) Tool {
 		return withhold("the server's list tools does not name it")
 	case !d.ReadOnly:
 		d.Schema = object
-		return withhold("the server does not say that it only reads (readOnlyHint), and read_only_tools does not name it")
+		return withhold("the server does not annotate it with readOnlyHint, and read_only_tools does not name it")
 	}
 	d.Schema, d.Offered = object, true
 	return d

@@ -12,7 +12,7 @@ var passed = []string{"PATH", "HOME", "USER", "LANG", "LC_", "TMPDIR", "TZ", "SS
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
 
 // Environment returns the variables of a stdio server: those of environ, in the form
-// of os.Environ, that do not tell secrets, and own, which wins. It is sorted.
+// of os.Environ, that hold no secrets, and own, which wins. It is sorted.
 func Environment(environ []string, own map[string]string) []string {
 	all := map[string]string{}
 	for _, entry := range environ {

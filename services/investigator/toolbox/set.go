@@ -300,7 +300,7 @@ func (l *link) try(ctx context.Context, t *Tool, args json.RawMessage) (Result, 
 	answer, err := c.call(ctx, t.Name, args)
 	if err == nil {
 		if answer.NeedsInput() {
-			return failed("the tool %s asks for input, which nobody can give here", t.FullName()), refused
+			return failed("the tool %s asks for input, which an investigation can't give", t.FullName()), refused
 		}
 		text := resultText(answer)
 		if len(text) <= MaxMessage {

@@ -6,7 +6,7 @@
 // thinks, and the definitions as they were when it was opened.
 //
 // All text that leaves the package passed the server's mask. Where the mask fails, the text is
-// withheld. The package knows neither models nor sessions, and asks nobody for an approval: a
+// withheld. The package knows neither models nor sessions, and asks for no approval: a
 // tool that may write is withheld.
 package toolbox
 
@@ -88,7 +88,7 @@ type Server struct {
 
 	// Mask masks text. A server without it shows no text.
 	Mask func(string) string
-	// MaskID tells different masks apart: it is part of the digest.
+	// MaskID identifies the mask: it is part of the digest.
 	MaskID string
 }
 
@@ -128,12 +128,12 @@ type Tool struct {
 	Description string
 	// Schema is the JSON schema of the arguments, an object, with masked texts.
 	Schema json.RawMessage
-	// ReadOnly reports whether the server says so, or a person vouches for it.
+	// ReadOnly reports whether the server annotates it so, or a person vouches for it.
 	ReadOnly bool
-	// Repeatable reports whether the server says that a second call does no harm: readOnlyHint or
+	// Repeatable reports whether by the server a second call does no harm: readOnlyHint or
 	// idempotentHint. A person's vouching is not enough for that.
 	Repeatable bool
-	// Offered reports whether a model may call it; WhyNot says why not.
+	// Offered reports whether a model may call it; WhyNot is the reason if not.
 	Offered bool
 	WhyNot  string
 	// Digest identifies the definition as the server sent it.
@@ -154,7 +154,7 @@ type Listed struct {
 	Instructions string
 	// Tools are all tools of the server, those that are withheld included.
 	Tools []Tool
-	// Error says why the server can't be used. Its tools are then none.
+	// Error is the reason why the server can't be used. Its tools are then none.
 	Error string
 }
 

@@ -101,7 +101,7 @@ func newServer() *mcp.Server {
 	add("fail", readOnly, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return nil, fmt.Errorf("no access with password %s", secret)
 	})
-	// die ends the process in the middle of the first call: the file says that it did so.
+	// die ends the process in the middle of the first call: the file records that.
 	die := func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		var args struct {
 			Once   string
@@ -382,7 +382,7 @@ func TestRegistry(t *testing.T) {
 	if diff := cmp.Diff([]string{"good tools_withheld", "bad mcp_server", "many tools_withheld", "many tools_left_out"}, categories); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	// A set asks nobody where the registry knows.
+	// A set needs no answer where the registry knows.
 	set := toolbox.NewSet(r, nil)
 	defer set.Close()
 	listed := set.Open(t.Context(), []toolbox.Server{good, bad})

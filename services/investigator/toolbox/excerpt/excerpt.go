@@ -40,7 +40,7 @@ func Schema() json.RawMessage {
 }
 
 // Excerpt returns text unchanged where it has at most maxBytes bytes; else its head and its tail
-// with a line between them that tells how to read the rest. The answer has at most maxBytes
+// with a line between them on how to read the rest. The answer has at most maxBytes
 // bytes unless that line alone is longer. No character is cut.
 func Excerpt(text string, maxBytes int, id string) string {
 	if len(text) <= maxBytes {
@@ -77,7 +77,7 @@ func cutForward(text string, i int) int {
 }
 
 // Read answers read_result: the text from offset on, or, with search, the places at or after
-// offset where it occurs. The answer has at most [MaxAnswer] bytes and tells how to go on.
+// offset where it occurs. The answer has at most [MaxAnswer] bytes and ends with where to go on.
 func Read(text string, offset int, search string) string {
 	if offset < 0 || offset > len(text) {
 		return fmt.Sprintf("The offset %d is outside of the result, which has %d bytes.", offset, len(text))

@@ -91,7 +91,7 @@ func numbers(t *testing.T, r io.Reader) []int {
 	return pids
 }
 
-// gone waits for the end of processes; a zombie that nobody has reaped yet counts as ended.
+// gone waits for the end of processes; a zombie that is not reaped yet counts as ended.
 func gone(t *testing.T, pids ...int) {
 	t.Helper()
 	deadline := time.Now().Add(10 * time.Second)
