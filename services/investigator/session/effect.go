@@ -78,17 +78,15 @@ func (a *Ask) WithSource(text string) model.Request {
 	return a.source(text)
 }
 
-// CallTool calls one tool. It ends with [ToolAnswered]. The worker parses the arguments, and sets
-// those of the [ToolCalled] in the effect's Before. Where they can't be parsed it stores a
-// ToolAnswered with the error instead.
+// CallTool calls one tool. It ends with [ToolAnswered].
 type CallTool struct {
 	Execution string
 	ID        string
 	CallID    string
 	Server    string
 	Tool      ListedTool
-	// Arguments is the text as the model wrote it.
-	Arguments string
+	// Arguments is a JSON object.
+	Arguments json.RawMessage
 	// Timeout is that of one call.
 	Timeout time.Duration
 }
@@ -101,7 +99,7 @@ type ReadResult struct {
 	Text      Text
 	Offset    int
 	Search    string
-	Limit     int // bytes that are shown
+	limit     int // bytes that are shown
 }
 
 // CheckConclusion checks the evidence of a conclusion. The worker reads those of Sources that

@@ -135,8 +135,8 @@ type ModelAsked struct {
 	Model     string  `json:"model"`
 	// CallID is the tool call whose result is summarized.
 	CallID string `json:"call_id,omitempty"`
-	// Messages is how many messages of the execution's conversation the request had.
-	Messages int `json:"messages,omitempty"`
+	// Reason says why a forced conclusion is asked for.
+	Reason string `json:"reason,omitempty"`
 }
 
 // Streaming means that the first chunk of an answer's text, or of its thinking, arrived. It makes

@@ -1,0 +1,188 @@
+package session
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tocsin-bus/tocsin/services/investigator/model"
+	"github.com/tocsin-bus/tocsin/services/investigator/prompt"
+	"github.com/tocsin-bus/tocsin/services/investigator/toolbox/excerpt"
+)
+
+// prepare writes the instructions and the first message of an execution.
+func (s *Session) prepare(e *execution) {
+	e.prepared = true
+	p := e.current()
+	a := prompt.Agent{
+		Name: e.agent.Name, Now: e.stage.started, Instructions: e.agent.Instructions, MaxIterations: e.agent.MaxIterations,
+		HasTools: len(e.tools) > 0, Concludes: e.concludes, Synthesis: e.stage.Synthesis,
+	}
+	if e.lists() {
+		failed := map[string]string{}
+		for _, l := range e.listed.Servers {
+			failed[l.Server] = l.Error
+		}
+		for _, srv := range e.agent.Servers {
+			a.Servers = append(a.Servers, prompt.Server{Name: srv.Name, Instructions: srv.Instructions, Error: failed[srv.Name]})
+		}
+		e.tools = append(e.tools, model.Tool{Name: ToolReadResult, Description: excerpt.ToolDescription, Schema: excerpt.Schema()})
+	}
+	if e.concludes {
+		e.tools = append(e.tools, concludeTool())
+	}
+	e.system = Excerpt(prompt.System(a), share(p, systemShare), "the instructions were too long")
+	task := s.task(p)
+	if e.stage.Synthesis {
+		name := s.plan.Stages[e.stage.Plan].Name
+		e.say(prompt.Records(task, name, s.records(e, share(p, recordsShare))))
+	} else {
+		e.say(prompt.First(task))
+	}
+	e.fixed = len(e.system) + toolBytes(e.tools)
+}
+
+func (s *Session) task(p Provider) prompt.Task {
+	whole := s.submitted.Data
+	data := Excerpt(whole.Shown(), share(p, alertShare), "the middle was too long")
+	t := prompt.Task{
+		Session: s.ID(), AlertType: s.submitted.AlertType, Alert: data, AlertCut: len(data) < whole.Len(),
+		Missing: s.gathered.Missing, Resolved: s.resolved, RunbookURL: s.plan.RunbookURL,
+		Runbook: Excerpt(s.plan.Runbook, share(p, runbookShare), "the middle was too long"),
+	}
+	if n := len(s.gathered.Known); n > 0 {
+		for _, k := range s.gathered.Known {
+			t.Known = append(t.Known, prompt.Known{ID: k.ID, Title: k.Title, Text: Excerpt(k.Text, share(p, knownShare)/n, "the middle was too long")})
+		}
+	}
+	var earlier []*stage
+	running := s.current()
+	for i, st := range s.completed {
+		next := i + 1
+		// The result of a synthesis replaces those of the stage before it, whose records the
+		// synthesis itself reads.
+		if next < len(s.completed) && s.completed[next].Synthesis && s.completed[next].Plan == st.Plan {
+			continue
+		}
+		if running != nil && running.Synthesis && running.Plan == st.Plan {
+			continue
+		}
+		earlier = append(earlier, st)
+	}
+	for _, st := range earlier {
+		t.Earlier = append(t.Earlier, prompt.Analysis{Stage: st.Name, Text: Excerpt(st.result(), share(p, earlierShare)/len(earlier), "the middle was too long")})
+	}
+	return t
+}
+
+// records returns the work of the agents whose stage a synthesis follows, within limit bytes.
+func (s *Session) records(e *execution, limit int) []prompt.Record {
+	var st *stage
+	for _, c := range s.completed {
+		if c.Plan == e.stage.Plan && !c.Synthesis {
+			st = c
+		}
+	}
+	if st == nil {
+		return nil
+	}
+	var out []prompt.Record
+	for _, x := range st.execs {
+		status := string(x.status)
+		if x.err != "" {
+			status += ": " + Head(x.err, 300)
+		}
+		each := limit / len(st.execs)
+		text := s.record(x, each)
+		out = append(out, prompt.Record{Agent: x.agent.Name, Model: x.current().Model, Status: status, Text: Excerpt(text, each, "the middle was too long")})
+	}
+	return out
+}
+
+// record writes down what an agent thought, called, was answered and said. Where it would be
+// longer than limit, each result is shortened.
+func (s *Session) record(e *execution, limit int) string {
+	text := s.recordWith(e, resultBytes(e.current()))
+	if len(text) > limit && len(e.order) > 0 {
+		rest := len(text)
+		for _, c := range e.order {
+			rest -= min(len(c.result.Shown()), resultBytes(e.current()))
+		}
+		text = s.recordWith(e, max((limit-rest)/len(e.order), shrunk))
+	}
+	return text
+}
+
+func (s *Session) recordWith(e *execution, result int) string {
+	b := &strings.Builder{}
+	for _, it := range s.models {
+		if it.exec != e || it.call != nil {
+			continue
+		}
+		if it.thinking != "" {
+			fmt.Fprintf(b, "THINKING\n%s\n\n", it.thinking)
+		}
+		if it.text != "" {
+			fmt.Fprintf(b, "ANSWER\n%s\n\n", it.text)
+		}
+		for _, mc := range it.calls {
+			c := e.byID[mc.ID]
+			name := c.Name
+			if c.offered != nil {
+				name = c.offered.server + "." + c.offered.tool.Name
+			}
+			fmt.Fprintf(b, "CALL %s %s with %s\n", s.citedID(c), name, Head(c.Arguments, 2000))
+			kind := "RESULT"
+			if c.isError {
+				kind = "ERROR"
+			}
+			text := c.result.Shown()
+			if c.summary != "" {
+				text = c.summary
+			}
+			fmt.Fprintf(b, "%s of %s\n%s\n\n", kind, s.citedID(c), Excerpt(text, result, "the middle was too long"))
+		}
+	}
+	if e.conclusion != nil && e.answered {
+		fmt.Fprintf(b, "CONCLUSION\n%s\n", e.analysis)
+	}
+	return b.String()
+}
+
+// citedID is the id under which other agents see a call: the model's own, or, where agents of
+// the session used it for several calls, that of the interaction.
+func (s *Session) citedID(c *call) string {
+	for _, e := range s.executions {
+		if other := e.byID[c.ID]; other != nil && other != c {
+			return s.useID(c)
+		}
+	}
+	return c.ID
+}
+
+// sources returns the texts that evidence of the execution may cite, by id: the known facts, the
+// alert, the execution's own results, and those of earlier ones.
+func (s *Session) sources(e *execution) map[string][]Text {
+	m := map[string][]Text{alertResult: {s.submitted.Data}}
+	for _, st := range s.stages {
+		for _, x := range st.execs {
+			for _, c := range x.order {
+				if !c.answered || c.Name == ToolConclude {
+					continue
+				}
+				m[c.ID] = append(m[c.ID], c.result)
+				m[s.useID(c)] = []Text{c.result}
+			}
+		}
+	}
+	for _, c := range e.order { // its own come before those of others with the same id
+		if c.answered && c.Name != ToolConclude {
+			m[c.ID] = append([]Text{c.result}, m[c.ID]...)
+		}
+	}
+	if s.gathered != nil {
+		for _, k := range s.gathered.Known {
+			m[k.ID] = append(m[k.ID], Text{Inline: k.Title + "\n" + k.Text})
+		}
+	}
+	return m
+}
