@@ -32,10 +32,10 @@ type Answer struct {
 	Calls    []Call
 	Stop     Stop
 	Usage    Usage
-	// Estimated says that Usage is an estimate, because the provider sent none.
+	// Estimated reports that Usage is an estimate, because the provider sent none.
 	Estimated bool
 	State     json.RawMessage
-	// Cut says that the client ended the stream, and CutReason why.
+	// Cut reports that the client ended the stream, and CutReason why.
 	Cut       bool
 	CutReason string
 	// Attempts is the number of requests, 1 or more.

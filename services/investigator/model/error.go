@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Kind says what kind of failure an [Error] is, and so what helps.
+// Kind is the kind of failure of an [Error], and so what helps.
 type Kind string
 
 // The kinds.

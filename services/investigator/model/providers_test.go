@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -377,7 +376,7 @@ func TestProvidersReadNothingFromTheEnvironment(t *testing.T) {
 				}
 				q := s.Requests()[0]
 				var header bytes.Buffer
-				if err := http.Header(q.Header).Write(&header); err != nil {
+				if err := q.Header.Write(&header); err != nil {
 					t.Fatal(err)
 				}
 				if all := q.Path + header.String() + q.Body; strings.Contains(strings.ToLower(all), needle) {

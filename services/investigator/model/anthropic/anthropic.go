@@ -139,7 +139,7 @@ type answer struct {
 	usage   model.Usage
 	stop    string
 	stopped bool
-	// started says that a chunk came.
+	// started reports that a chunk came.
 	started bool
 }
 

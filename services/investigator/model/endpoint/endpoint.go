@@ -216,7 +216,7 @@ func Text(text, key string) string {
 	return text
 }
 
-// Failure returns the error of a stream as an [*model.Error]. Started says that a chunk came.
+// Failure returns the error of a stream as an [*model.Error]. Started reports that a chunk came.
 func Failure(ctx context.Context, err error, started bool, key string) *model.Error {
 	var failure *model.Error
 	var syntax *json.SyntaxError
