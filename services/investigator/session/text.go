@@ -3,12 +3,13 @@ package session
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 )
 
-// MaxInline is how many bytes of a text stand in a fact. A longer one is an object.
+// MaxInline is how many bytes of a text, as JSON, stand in a fact. A longer one is an object.
 const MaxInline = 256 << 10
 
 // maxExcerpt is how many bytes of a text that is an object stand beside its name. It is as much
@@ -31,7 +32,7 @@ type Text struct {
 // named in it before it stores the fact.
 func NewText(whole string) (t Text, store bool) {
 	whole = strings.ToValidUTF8(whole, "\uFFFD")
-	if len(whole) <= MaxInline {
+	if fits(whole) {
 		return Text{Inline: whole}, false
 	}
 	sum := sha256.Sum256([]byte(whole))
@@ -39,6 +40,17 @@ func NewText(whole string) (t Text, store bool) {
 		Object: hex.EncodeToString(sum[:]), Size: len(whole),
 		Excerpt: Excerpt(whole, maxExcerpt, "the rest is stored"),
 	}, true
+}
+
+// fits reports whether a text has at most MaxInline bytes as JSON, which writes some characters
+// as six.
+func fits(text string) bool {
+	const longest = 6
+	if len(text) > MaxInline || longest*len(text) <= MaxInline {
+		return len(text) <= MaxInline
+	}
+	encoded, err := json.Marshal(text)
+	return err == nil && len(encoded) <= MaxInline+len(`""`)
 }
 
 // Empty reports whether the text has nothing but white space.

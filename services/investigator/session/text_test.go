@@ -12,15 +12,21 @@ import (
 
 func TestNewTextKeepsShortTextsInline(t *testing.T) {
 	long := strings.Repeat("line of a log\n", MaxInline/14+1)
-	sum := sha256.Sum256([]byte(long))
+	escaped := strings.Repeat("<", MaxInline/6+1)
+	name := func(text string) string {
+		sum := sha256.Sum256([]byte(text))
+		return hex.EncodeToString(sum[:])
+	}
 	for name, c := range map[string]struct {
 		whole  string
 		object string
 		store  bool
 	}{
-		"short": {whole: "ok"},
-		"bound": {whole: strings.Repeat("x", MaxInline)},
-		"long":  {whole: long, object: hex.EncodeToString(sum[:]), store: true},
+		"short":         {whole: "ok"},
+		"bound":         {whole: strings.Repeat("x", MaxInline)},
+		"long":          {whole: long, object: name(long), store: true},
+		"long as JSON":  {whole: escaped, object: name(escaped), store: true},
+		"bound as JSON": {whole: escaped[1:]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, store := NewText(c.whole)
