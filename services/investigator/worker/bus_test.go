@@ -1,0 +1,394 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/investigator/journal"
+	"github.com/tocsin-bus/tocsin/services/investigator/model"
+	"github.com/tocsin-bus/tocsin/services/investigator/session"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
+)
+
+// open returns a connection of an investigator and its journal.
+func open(t testing.TB, cfg bus.Config) (*bus.Session, *journal.Journal) {
+	t.Helper()
+	cfg.Name, cfg.Role, cfg.Logger = "test", bus.RoleInvestigator, bustest.Quiet()
+	c, err := bus.Connect(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	bustest.Eventually(t, "the bus answers", c.Connected)
+	return c, journal.New(c, bustest.Quiet())
+}
+
+// serve runs a worker with a connection of its own, as the service does. It ends with the test.
+func serve(t testing.TB, cfg bus.Config, w *world, name string, limits Limits) (stop func()) {
+	t.Helper()
+	_, j := open(t, cfg)
+	texts, err := j.Texts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := w.config(name, j, texts, NewQueue(j))
+	config.Limits = limits
+	worker := New(config)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := worker.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	running.Go(func() {
+		err := j.Follow(ctx, journal.FollowConfig{}, func(m journal.Message, _ bus.Position) error {
+			worker.Appended(m.Session, m.Seq)
+			return nil
+		})
+		if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, bus.ErrClosed) {
+			t.Error(err)
+		}
+	})
+	stop = sync.OnceFunc(func() { cancel(); running.Wait() })
+	t.Cleanup(stop)
+	return stop
+}
+
+// external runs one server with the streams.
+func external(t testing.TB) *bustest.Rig {
+	t.Helper()
+	rig := bustest.Cluster(t, 1)
+	rig.Provision(bus.Layout{})
+	rig.Ready()
+	return rig
+}
+
+func through(rig *bustest.Rig, p *bustest.Proxy) bus.Config {
+	cfg := rig.Config(bus.RoleInvestigator)
+	cfg.URL = p.URL()
+	return cfg
+}
+
+func submit(t testing.TB, j *journal.Journal) string {
+	t.Helper()
+	id := journal.NewSession()
+	appendFacts(t, j, id, submitted(id, testPlan()))
+	if err := j.Enqueue(t.Context(), id, 1); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// appendFacts appends as other writers do: after what is there.
+func appendFacts(t testing.TB, j *journal.Journal, id string, facts ...session.Fact) {
+	t.Helper()
+	for i := range facts {
+		facts[i].Time = now()
+	}
+	data, err := session.Encode(facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		last, err := j.Last(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err = j.Append(t.Context(), id, last.Seq, data); err == nil {
+			return
+		} else if !errors.Is(err, journal.ErrConflict) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// stateOf returns the state and all facts of a session.
+func stateOf(t testing.TB, j *journal.Journal, id string) (*session.Session, []session.Fact) {
+	t.Helper()
+	messages, err := j.Read(t.Context(), id, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := foldAll(messages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []session.Fact
+	for _, m := range messages {
+		facts, err := session.Decode(m.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, facts...)
+	}
+	return s, all
+}
+
+// over waits until a session has ended and left the queue.
+func over(t testing.TB, j *journal.Journal, id string) (*session.Session, []session.Fact) {
+	t.Helper()
+	bustest.Eventually(t, "the session is over", func() bool {
+		queued, err := j.Queued(t.Context())
+		return err == nil && !slices.ContainsFunc(queued, func(q journal.Queued) bool { return q.Session == id })
+	})
+	s, facts := stateOf(t, j, id)
+	if !s.Ended() {
+		t.Fatalf("status %s after the session left the queue", s.Status())
+	}
+	return s, facts
+}
+
+// holding returns a script whose second answer waits for release, or for its context where heed is
+// true, and a function that waits until it does.
+func (w *world) holding(t testing.TB, release chan struct{}, heed bool) (held func()) {
+	reached := make(chan struct{})
+	once := sync.OnceFunc(func() { close(reached) })
+	w.answer = func(ctx context.Context, r model.Request, turn int, onChunk func(int, model.Chunk)) (model.Answer, error) {
+		if turn == 1 && len(r.Tools) > 0 {
+			once()
+			done := ctx.Done()
+			if !heed {
+				done = nil
+			}
+			select {
+			case <-release:
+			case <-done:
+				return model.Answer{}, context.Cause(ctx)
+			}
+		}
+		return script(ctx, r, turn, onChunk)
+	}
+	return func() {
+		t.Helper()
+		select {
+		case <-reached:
+		case <-time.After(30 * time.Second):
+			t.Fatal("the model was not asked for its second answer in 30 s")
+		}
+	}
+}
+
+var five = Limits{Workers: 5, Sessions: 5}
+
+func TestBusTakeover(t *testing.T) {
+	rig := external(t)
+	proxy := bustest.NewProxy(t, rig.URL())
+	_, j := open(t, rig.Config(bus.RoleInvestigator))
+	first, second := newWorld(), newWorld()
+	held := first.holding(t, make(chan struct{}), true)
+	serve(t, through(rig, proxy), first, "first", five)
+	id := submit(t, j)
+	held()
+	proxy.Cut()
+	begin := time.Now()
+	serve(t, rig.Config(bus.RoleInvestigator), second, "second", five)
+	s, facts := over(t, j, id)
+	t.Logf("over %s after the first worker vanished", time.Since(begin).Round(time.Millisecond))
+	if s.Status() != session.StatusCompleted {
+		t.Errorf("status %s, want completed", s.Status())
+	}
+	once(t, facts)
+	if a, b := first.requests(), second.requests(); a != 2 || b != 3 {
+		t.Errorf("%d and %d requests to models, want 2 and 3: the one under way is repeated, the finished one is not", a, b)
+	}
+	for what, n := range second.called {
+		if first.called[what] > 0 {
+			t.Errorf("%s: called %d times by the second worker, though it was finished", what, n)
+		}
+	}
+	if second.observed["takeover"] != 1 {
+		t.Errorf("%d takeovers, want 1", second.observed["takeover"])
+	}
+}
+
+func TestBusStalledWorkerReturnsLate(t *testing.T) {
+	rig := external(t)
+	proxy := bustest.NewProxy(t, rig.URL())
+	_, j := open(t, rig.Config(bus.RoleInvestigator))
+	first, second := newWorld(), newWorld()
+	release := make(chan struct{})
+	held := first.holding(t, release, false)
+	stop := serve(t, through(rig, proxy), first, "first", five)
+	id := submit(t, j)
+	held()
+	proxy.Stall()
+	serve(t, rig.Config(bus.RoleInvestigator), second, "second", five)
+	_, facts := over(t, j, id)
+	close(release) // the answer comes, and what to do with it is decided without a bus
+	proxy.Restore()
+	later := submit(t, j) // it shows that the bus can be reached again
+	over(t, j, later)
+	stop()
+	s, after := stateOf(t, j, id)
+	if s.Status() != session.StatusCompleted || len(after) != len(facts) {
+		t.Errorf("status %s with %d facts, want completed with %d as before the late worker", s.Status(), len(after), len(facts))
+	}
+	once(t, after)
+	if first.called[`{"page":2}`] != 0 && len(first.ended) == 0 {
+		t.Errorf("the late worker called a tool: %v", first.called)
+	}
+}
+
+func TestBusLimitOverReplicas(t *testing.T) {
+	b := bustest.Start(t)
+	_, j := open(t, b.Config(bus.RoleInvestigator))
+	w := newWorld() // of both, so that it counts them together
+	const sessions = 20
+	var ids []string
+	for range sessions {
+		ids = append(ids, submit(t, j))
+	}
+	for _, name := range []string{"first", "second"} {
+		serve(t, b.Config(bus.RoleInvestigator), w, name, five)
+	}
+	for _, id := range ids {
+		s, facts := over(t, j, id)
+		if s.Status() != session.StatusCompleted {
+			t.Errorf("status %s, want completed", s.Status())
+		}
+		once(t, facts)
+	}
+	if w.most > 5 {
+		t.Errorf("%d sessions at once, want at most 5", w.most)
+	}
+	if got, want := w.requests(), 4*sessions; got != want {
+		t.Errorf("%d requests to models, want %d", got, want)
+	}
+}
+
+func TestBusCancelInEachState(t *testing.T) {
+	b := bustest.Start(t)
+	_, j := open(t, b.Config(bus.RoleInvestigator))
+	for _, where := range []string{"list", "model", "tool", "summary"} {
+		t.Run(where, func(t *testing.T) {
+			w := newWorld()
+			reached := make(chan struct{})
+			hangs(w, where)
+			once := sync.OnceFunc(func() { close(reached) })
+			list, tool, answer := w.list, w.tool, w.answer
+			w.list = func(ctx context.Context) { mark(once, where == "list"); list(ctx) }
+			w.tool = func(ctx context.Context, args string) ToolResult { mark(once, where == "tool"); return tool(ctx, args) }
+			w.answer = func(ctx context.Context, r model.Request, turn int, onChunk func(int, model.Chunk)) (model.Answer, error) {
+				mark(once, where == "model" || where == "summary" && len(r.Tools) == 0)
+				return answer(ctx, r, turn, onChunk)
+			}
+			stop := serve(t, b.Config(bus.RoleInvestigator), w, "a", five)
+			defer stop()
+			id := submit(t, j)
+			<-reached
+			begin := time.Now()
+			appendFacts(t, j, id, session.Fact{CancelRequested: &session.CancelRequested{By: "me", Reason: "enough"}})
+			s, _ := over(t, j, id)
+			t.Logf("over after %s", time.Since(begin).Round(time.Millisecond))
+			if s.Status() != session.StatusCancelled {
+				t.Errorf("status %s, want cancelled", s.Status())
+			}
+			if want := []string{id + " cancelled"}; !slices.Equal(w.ended, want) {
+				t.Errorf("hook ended %v, want %v", w.ended, want)
+			}
+		})
+	}
+}
+
+func mark(once func(), now bool) {
+	if now {
+		once()
+	}
+}
+
+func TestBusRestart(t *testing.T) {
+	b := bustest.Start(t)
+	w := newWorld()
+	release := make(chan struct{})
+	held := w.holding(t, release, true)
+	_, j := open(t, b.Config(bus.RoleInvestigator))
+	stop := serve(t, b.Config(bus.RoleInvestigator), w, "a", five)
+	id := submit(t, j)
+	held()
+	b.Stop()
+	close(release)
+	b.Start()
+	bustest.Eventually(t, "the session is over", func() bool {
+		queued, err := j.Queued(t.Context())
+		return err == nil && len(queued) == 0
+	})
+	s, facts := over(t, j, id)
+	stop()
+	if s.Status() != session.StatusCompleted {
+		t.Errorf("status %s, want completed", s.Status())
+	}
+	once(t, facts)
+	if got, want := w.requests(), 4; got != want {
+		t.Errorf("%d requests to models, want %d: what ended during the outage is kept", got, want)
+	}
+}
+
+func TestBusNotes(t *testing.T) {
+	b := bustest.Start(t)
+	_, j := open(t, b.Config(bus.RoleInvestigator))
+	w := newWorld()
+	id := ""
+	answer := w.answer
+	w.answer = func(ctx context.Context, r model.Request, turn int, onChunk func(int, model.Chunk)) (model.Answer, error) {
+		appendFacts(t, j, id, session.Fact{Noted: &session.Noted{Text: fmt.Sprint("note ", turn)}})
+		return answer(ctx, r, turn, onChunk)
+	}
+	id = journal.NewSession()
+	appendFacts(t, j, id, submitted(id, testPlan()))
+	stop := serve(t, b.Config(bus.RoleInvestigator), w, "a", five)
+	if err := j.Enqueue(t.Context(), id, 1); err != nil {
+		t.Fatal(err)
+	}
+	s, facts := over(t, j, id)
+	stop()
+	if s.Status() != session.StatusCompleted {
+		t.Errorf("status %s, want completed", s.Status())
+	}
+	once(t, facts)
+	notes := 0
+	for _, f := range facts {
+		if f.Noted != nil {
+			notes++
+		}
+	}
+	if notes != 4 {
+		t.Errorf("%d notes, want 4: one beside each request", notes)
+	}
+}
+
+func TestBusLongResult(t *testing.T) {
+	b := bustest.Start(t)
+	_, j := open(t, b.Config(bus.RoleInvestigator))
+	w := newWorld()
+	long := strings.Repeat("<pod> & \"web-1\"\n", 40_000)
+	w.tool = func(context.Context, string) ToolResult { return ToolResult{Text: long} }
+	stop := serve(t, b.Config(bus.RoleInvestigator), w, "a", five)
+	id := submit(t, j)
+	s, facts := over(t, j, id)
+	stop()
+	if s.Status() != session.StatusCompleted {
+		t.Errorf("status %s, want completed", s.Status())
+	}
+	texts, err := j.Texts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range facts {
+		if f.ToolAnswered == nil {
+			continue
+		}
+		got, err := texts.Get(t.Context(), id, f.ToolAnswered.Result.Object)
+		if err != nil || !bytes.Equal(got, []byte(long)) {
+			t.Errorf("the stored result has %d bytes (%v), want %d", len(got), err, len(long))
+		}
+	}
+}
