@@ -128,7 +128,7 @@ func TestRevisionForCleans(t *testing.T) {
 	}
 }
 
-// TestRevisionForIsReadable: whatever the texts are, readers accept what was written.
+// TestRevisionForIsReadable: readers accept what was written, for any texts.
 func TestRevisionForIsReadable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringN(0, 900, -1)

@@ -35,7 +35,7 @@ type Agent struct {
 	Synthesis bool
 }
 
-// Server is an MCP server of an agent. Error says why it can't be used.
+// Server is an MCP server of an agent. Error is the reason why it can't be used.
 type Server struct {
 	Name         string
 	Instructions string
@@ -180,7 +180,7 @@ func Empty() string { return render("empty.md", nil) }
 // Repeating returns the message that follows an answer that repeated itself.
 func Repeating() string { return render("repeating.md", nil) }
 
-// Resolved returns the message that says that the alert was resolved.
+// Resolved returns the message that announces that the alert was resolved.
 func Resolved(title string) string {
 	return render("resolved.md", struct{ Title string }{line(title)})
 }
