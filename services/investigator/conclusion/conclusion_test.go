@@ -44,8 +44,13 @@ const whole = `{"cause":"The deploy set DB_HOST to a name that does not exist.",
 "impact":"No orders since 10:04.","next_steps":["Correct DB_HOST","Add a check\nto the pipeline"],
 "suggested_change":{"file":"deploy/values.yaml","description":"Set DB_HOST to db-main."}}`
 
-func lookup(texts map[string]string) func(string) (string, bool) {
-	return func(id string) (string, bool) { text, ok := texts[id]; return text, ok }
+func lookup(texts map[string]string) func(string) []string {
+	return func(id string) []string {
+		if text, ok := texts[id]; ok {
+			return []string{text}
+		}
+		return nil
+	}
 }
 
 func parsed(t *testing.T, text string) conclusion.Conclusion {
@@ -191,7 +196,7 @@ func TestTexts(t *testing.T) {
 	for i := range conclusion.MaxEvidence + 1 {
 		c.Evidence = append(c.Evidence, conclusion.Evidence{CallID: fmt.Sprint("call", i/2), Quote: "it is there"})
 	}
-	got := conclusion.Check(c, func(id string) (string, bool) { asked[id]++; return "it is there", true })
+	got := conclusion.Check(c, func(id string) []string { asked[id]++; return []string{"it is there"} })
 	for id, n := range asked {
 		if n != 1 {
 			t.Errorf("%s was looked up %d times, want once", id, n)
@@ -202,6 +207,21 @@ func TestTexts(t *testing.T) {
 	}
 	if c.Evidence[0].Supported {
 		t.Error("Check changed its argument")
+	}
+}
+
+// TestSeveralTexts: a quote is found in any of the texts with its id, and not across two of them.
+func TestSeveralTexts(t *testing.T) {
+	texts := func(string) []string { return []string{"the pod exits", "with status 137", "out of memory"} }
+	c := conclusion.Conclusion{Confidence: conclusion.Proven, Evidence: []conclusion.Evidence{
+		{CallID: "x", Quote: "the pod exits"}, {CallID: "x", Quote: "out of memory"}, {CallID: "x", Quote: "exits with status"}, {CallID: "x", Quote: "exitswith status"},
+	}}
+	var got []bool
+	for _, e := range conclusion.Check(c, texts).Evidence {
+		got = append(got, e.Supported)
+	}
+	if diff := cmp.Diff([]bool{true, true, false, false}, got); diff != "" {
+		t.Errorf("supported (-want +got):\n%s", diff)
 	}
 }
 

@@ -16,14 +16,15 @@ import (
 const maxUnescape = 2
 
 // Check returns the conclusion with Supported set for each piece of evidence, and with the
-// confidence that this leaves. lookup returns the stored, masked text of a call or fact. It is
-// asked once for each id, and no text is kept after the next one. Check takes time linear in the
-// size of the texts times MaxEvidence. More pieces of evidence than that are not supported.
+// confidence that this leaves. lookup returns the stored, masked texts of the calls and facts with
+// an id: none if there is no such id, and several if several calls had it. It is asked once for
+// each id, and no text is kept after the next one. Check takes time linear in the size of the
+// texts times MaxEvidence. More pieces of evidence than that are not supported.
 //
-// A quote is supported if it occurs in the text with the same case, after both are normalized to
+// A quote is supported if it occurs in one of the texts with the same case, after both are normalized to
 // NFC and each run of white space became one space. Either may be JSON-escaped, in up to
 // maxUnescape layers.
-func Check(c Conclusion, lookup func(callID string) (text string, ok bool)) Conclusion {
+func Check(c Conclusion, lookup func(callID string) []string) Conclusion {
 	c.Evidence = slices.Clone(c.Evidence)
 	byCall := map[string][]int{}
 	for i := range c.Evidence {
@@ -38,13 +39,12 @@ func Check(c Conclusion, lookup func(callID string) (text string, ok bool)) Conc
 		if len(pieces) == 0 || pieces[0] != i {
 			continue
 		}
-		text, ok := lookup(c.Evidence[i].CallID)
-		if !ok {
-			continue
-		}
-		in := forms(text)
-		for _, k := range pieces {
-			c.Evidence[k].Supported = found(c.Evidence[k].Quote, in)
+		for _, text := range lookup(c.Evidence[i].CallID) {
+			in := forms(text)
+			for _, k := range pieces {
+				e := &c.Evidence[k]
+				e.Supported = e.Supported || found(e.Quote, in)
+			}
 		}
 	}
 	c.Confidence = c.supportedConfidence()

@@ -102,13 +102,15 @@ type ReadResult struct {
 	limit     int // bytes that are shown
 }
 
-// CheckConclusion checks the evidence of a conclusion. The worker reads those of Sources that
-// are objects, and stores what [CheckConclusion.Check] returns.
+// CheckConclusion checks the evidence of a conclusion. The worker stores what
+// [CheckConclusion.Check] returns.
 type CheckConclusion struct {
 	Execution string
 	CallID    string
-	Arguments json.RawMessage
+	// Arguments is the text as the model wrote it.
+	Arguments string
 	// Sources are the texts that the evidence may cite, by the ids under which the model saw
-	// them. One id may stand for several texts.
+	// them. One id may stand for several texts, because the ids of calls are unique only
+	// within their execution.
 	Sources map[string][]Text
 }

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/investigator/conclusion"
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
 	"github.com/tocsin-bus/tocsin/services/investigator/prompt"
+	"github.com/tocsin-bus/tocsin/services/investigator/toolbox/excerpt"
 )
 
 // The bounds of an execution.
@@ -18,12 +20,6 @@ const (
 	maxTimedOut  = 2  // iterations in a row that may time out before the execution fails
 	maxTurnCalls = 32 // calls of one turn that are made; more are answered with an error
 	maxParallel  = 4  // tool calls of one turn side by side
-)
-
-// The tools that the engine answers itself.
-const (
-	ToolReadResult = "read_result"
-	ToolConclude   = "conclude"
 )
 
 // alertResult is the id under which read_result reads the alert's data.
@@ -198,7 +194,7 @@ func (s *Session) applyToolsListed(f *ToolsListed, t time.Time) {
 		}
 		for _, tool := range l.Tools {
 			name := tool.Tool.Name
-			if e.offered[name] != nil || name == ToolConclude || name == ToolReadResult {
+			if e.offered[name] != nil || name == conclusion.ToolName || name == excerpt.ToolName {
 				continue
 			}
 			e.offered[name] = &offered{server: l.Server, tool: tool}
@@ -380,6 +376,7 @@ func (s *Session) newCalls(e *execution, it *interaction, f *ModelAnswered) []*c
 			cut:       f.Stop == model.StopLength && i == len(f.Calls)-1 && !json.Valid([]byte(mc.Arguments)),
 		}
 		e.byID[mc.ID] = c
+		s.callIDs[mc.ID]++
 		e.order = append(e.order, c)
 		if e.first[c.canonical] == nil {
 			e.first[c.canonical] = c
@@ -486,11 +483,14 @@ func (s *Session) applyConcluded(f *Concluded, t time.Time) {
 		return
 	}
 	c := e.byID[f.CallID]
-	if c == nil || c.answered || c.Name != ToolConclude {
+	if c == nil || c.answered || c.Name != conclusion.ToolName {
 		return
 	}
 	if len(f.Conclusion) > 0 {
 		s.answerCall(c, &ToolAnswered{Result: Text{Inline: "The conclusion is stored."}}, t)
+		if len(f.Unread) > 0 {
+			s.note(t, unreadNote(f.Unread), map[string]any{"execution_id": e.id, "call_ids": f.Unread})
+		}
 		e.answered, e.analysis, e.conclusion, e.timedOut = true, f.Markdown, f.Conclusion, 0
 		return
 	}
@@ -714,7 +714,7 @@ func (s *Session) applyExecutionEnded(f *ExecutionEnded, t time.Time) {
 	if f.Status == StatusCompleted {
 		e.analysis = f.Analysis.Shown()
 		if e.concludes && e.conclusion == nil {
-			e.conclusion = proseConclusion(e.analysis)
+			e.conclusion = proseConclusion()
 		}
 		if e.last != nil && e.last.purpose == PurposeIteration {
 			e.last.final = true

@@ -239,7 +239,10 @@ type Concluded struct {
 	Conclusion json.RawMessage `json:"conclusion,omitempty"`
 	// Markdown is the conclusion as text.
 	Markdown string `json:"markdown,omitempty"`
-	Error    string `json:"error,omitempty"`
+	// Unread are the cited ids of which a stored text could not be read. Their quotes were
+	// looked up in its head and tail.
+	Unread []string `json:"unread,omitempty"`
+	Error  string   `json:"error,omitempty"`
 }
 
 // TimedOut means that an iteration of an execution took too long.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tocsin-bus/tocsin/services/investigator/conclusion"
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
 	"github.com/tocsin-bus/tocsin/services/investigator/prompt"
 	"github.com/tocsin-bus/tocsin/services/investigator/toolbox/arguments"
@@ -387,11 +388,11 @@ func (d *due) turn(e *execution) {
 			}
 		}
 		switch {
-		case c.Name == ToolConclude && e.concludes:
+		case c.Name == conclusion.ToolName && e.concludes:
 			d.effects = append(d.effects, Effect{Key: "check/" + e.id + "/" + c.ID, Check: &CheckConclusion{
-				Execution: e.id, CallID: c.ID, Arguments: json.RawMessage(c.Arguments), Sources: s.sources(e),
+				Execution: e.id, CallID: c.ID, Arguments: c.Arguments, Sources: s.sources(e),
 			}})
-		case c.Name == ToolReadResult && c.offered == nil:
+		case c.Name == excerpt.ToolName && c.offered == nil:
 			d.read(e, c)
 		case c.epoch != 0 && c.epoch != s.epoch && !c.offered.tool.Repeatable:
 			d.fact(Fact{ToolAnswered: &ToolAnswered{Execution: e.id, CallID: c.ID, IsError: true, Error: "unknown: the process ended during the call"}})
@@ -440,12 +441,12 @@ func (d *due) refusal(e *execution, c *call, calls int) (text string, bad bool) 
 		return fmt.Sprintf("Not called: a turn has at most %d calls. Call it in your next turn if you still need it.", maxTurnCalls), true
 	case c.cut:
 		return "Not called: your answer reached its bound of tokens within the arguments, so they are incomplete. Call it again with shorter arguments.", true
-	case c.Name == ToolConclude && e.concludes:
+	case c.Name == conclusion.ToolName && e.concludes:
 		if len(e.turn) > 1 {
 			return "Not accepted: `conclude` is your final answer and has to be called alone. Read the results of the other calls first.", true
 		}
 		return "", false
-	case c.Name == ToolReadResult && c.offered == nil && e.lists():
+	case c.Name == excerpt.ToolName && c.offered == nil && e.lists():
 	case c.offered == nil:
 		return unknownTool(e, c.Name), true
 	}

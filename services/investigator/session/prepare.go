@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tocsin-bus/tocsin/services/investigator/conclusion"
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
 	"github.com/tocsin-bus/tocsin/services/investigator/prompt"
 	"github.com/tocsin-bus/tocsin/services/investigator/toolbox/excerpt"
@@ -25,7 +26,7 @@ func (s *Session) prepare(e *execution) {
 		for _, srv := range e.agent.Servers {
 			a.Servers = append(a.Servers, prompt.Server{Name: srv.Name, Instructions: srv.Instructions, Error: failed[srv.Name]})
 		}
-		e.tools = append(e.tools, model.Tool{Name: ToolReadResult, Description: excerpt.ToolDescription, Schema: excerpt.Schema()})
+		e.tools = append(e.tools, model.Tool{Name: excerpt.ToolName, Description: excerpt.ToolDescription, Schema: excerpt.Schema()})
 	}
 	if e.concludes {
 		e.tools = append(e.tools, concludeTool())
@@ -151,34 +152,30 @@ func (s *Session) recordWith(e *execution, result int) string {
 // citedID is the id under which other agents see a call: the model's own, or, where agents of
 // the session used it for several calls, that of the interaction.
 func (s *Session) citedID(c *call) string {
-	for _, e := range s.executions {
-		if other := e.byID[c.ID]; other != nil && other != c {
-			return s.useID(c)
-		}
+	if s.callIDs[c.ID] > 1 {
+		return s.useID(c)
 	}
 	return c.ID
 }
 
 // sources returns the texts that evidence of the execution may cite, by id: the known facts, the
-// alert, the execution's own results, and those of earlier ones.
+// alert, the execution's own results, and those of the stages before it.
 func (s *Session) sources(e *execution) map[string][]Text {
 	m := map[string][]Text{alertResult: {s.submitted.Data}}
-	for _, st := range s.stages {
-		for _, x := range st.execs {
-			for _, c := range x.order {
-				if !c.answered || c.Name == ToolConclude {
-					continue
-				}
+	add := func(x *execution) {
+		for _, c := range x.order {
+			if c.answered && c.Name != conclusion.ToolName {
 				m[c.ID] = append(m[c.ID], c.result)
 				m[s.useID(c)] = []Text{c.result}
 			}
 		}
 	}
-	for _, c := range e.order { // its own come before those of others with the same id
-		if c.answered && c.Name != ToolConclude {
-			m[c.ID] = append([]Text{c.result}, m[c.ID]...)
+	for _, st := range s.completed {
+		for _, x := range st.execs {
+			add(x)
 		}
 	}
+	add(e)
 	if s.gathered != nil {
 		for _, k := range s.gathered.Known {
 			m[k.ID] = append(m[k.ID], Text{Inline: k.Title + "\n" + k.Text})

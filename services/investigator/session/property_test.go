@@ -7,7 +7,9 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tocsin-bus/tocsin/services/investigator/conclusion"
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
+	"github.com/tocsin-bus/tocsin/services/investigator/toolbox/excerpt"
 )
 
 // drawPlan draws a chain with small windows and limits.
@@ -57,9 +59,9 @@ func drawSim(t *rapid.T, plan Plan, seed uint64) *sim {
 		case 2:
 			return text(a, strings.Repeat("text ", int(n%3000)+1))
 		case 3:
-			return calls(a, model.Call{ID: "end", Name: ToolConclude, Arguments: []string{`{"cause":"x"}`, `{`, ``}[n%3]})
+			return calls(a, model.Call{ID: "end", Name: conclusion.ToolName, Arguments: []string{`{"cause":"x","confidence":"proven"}`, `{`, ``}[n%3]})
 		}
-		names := []string{"kubernetes__pods_list", "kubernetes__pods_log", "metrics__pods_log", "rm", ToolReadResult, ToolConclude}
+		names := []string{"kubernetes__pods_list", "kubernetes__pods_log", "metrics__pods_log", "rm", excerpt.ToolName, conclusion.ToolName}
 		var list []model.Call
 		for i := range n%6 + 1 {
 			v := random(seed, a.ID, strconv.Itoa(int(i)))

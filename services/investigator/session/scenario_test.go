@@ -8,7 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tocsin-bus/tocsin/services/investigator/conclusion"
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
+	"github.com/tocsin-bus/tocsin/services/investigator/toolbox/excerpt"
 )
 
 func statuses(s *Session) []string {
@@ -37,8 +39,8 @@ func TestPipelineWithFourStagesAndTwoSyntheses(t *testing.T) {
 			return text(a, "short")
 		case len(a.Request.Tools) > 2 && last.Role == model.RoleUser:
 			return calls(a, model.Call{ID: "c1", Name: "kubernetes__pods_list", Arguments: `{}`}, model.Call{ID: "c2", Name: "kubernetes__pods_log", Arguments: `{"name":"checkout"}`})
-		case hasTool(a, ToolConclude):
-			return calls(a, model.Call{ID: "end", Name: ToolConclude, Arguments: `{"cause":"a bad flag","evidence":[{"call_id":"k1","quote":"checkout 1.4.2"}]}`})
+		case hasTool(a, conclusion.ToolName):
+			return calls(a, model.Call{ID: "end", Name: conclusion.ToolName, Arguments: `{"cause":"a bad flag","confidence":"proven","evidence":[{"claim":"a new version","call_id":"k1","quote":"checkout 1.4.2"}]}`})
 		}
 		return text(a, "analysis of "+a.Execution[20:])
 	}
@@ -62,7 +64,7 @@ func TestPipelineWithFourStagesAndTwoSyntheses(t *testing.T) {
 	if it.LLMInteractionCount != 12 || it.MCPInteractionCount != 3+6 {
 		t.Errorf("%d model and %d tool interactions, want 12 and 9", it.LLMInteractionCount, it.MCPInteractionCount)
 	}
-	if got := Summary(s); string(got.Conclusion) != `{"cause":"a bad flag","supported":1}` || *got.FinalAnalysis != "**a bad flag**" {
+	if got := Summary(s); string(got.Conclusion) != `{"confidence":"proven","structured":true,"cause":"a bad flag","evidence":[{"claim":"a new version","call_id":"k1","quote":"checkout 1.4.2","supported":true}]}` || !strings.HasPrefix(*got.FinalAnalysis, "## Cause\n\na bad flag\n") {
 		t.Errorf("outcome = %s %q, want the checked conclusion", got.Conclusion, *got.FinalAnalysis)
 	}
 }
@@ -117,9 +119,9 @@ func TestFallbackIsStickyWithinItsExecution(t *testing.T) {
 	w := newSim(t, testPlan(testStage("work", Any, testAgent("a", "kubernetes")), testStage("end", Any, testAgent("b"))))
 	w.answer = func(_ *sim, a *Ask) Fact {
 		switch {
-		case a.Provider.Name == "claude" && hasTool(a, ToolReadResult):
+		case a.Provider.Name == "claude" && hasTool(a, excerpt.ToolName):
 			return failed(a, "overloaded")
-		case hasTool(a, ToolReadResult) && len(a.Request.Messages) == 1:
+		case hasTool(a, excerpt.ToolName) && len(a.Request.Messages) == 1:
 			return calls(a, model.Call{Name: "kubernetes__pods_list"})
 		}
 		return text(a, "fine")
@@ -225,9 +227,9 @@ func TestAnswersToBadCalls(t *testing.T) {
 				model.Call{ID: "same", Name: "kubernetes__pods_list", Arguments: `{"a":1,"b":2}`},
 				model.Call{ID: "same", Name: "kubernetes__pods_list", Arguments: `{"b":2, "a":1}`},
 				model.Call{ID: "x", Name: "kubernetes__rm"},
-				model.Call{ID: "y", Name: ToolConclude, Arguments: `{"cause":"x"}`},
-				model.Call{ID: "z", Name: ToolReadResult, Arguments: `{"id":"nothing"}`},
-				model.Call{ID: "l", Name: ToolReadResult, Arguments: `{"id":"alert","search":"CrashLoop"}`})
+				model.Call{ID: "y", Name: conclusion.ToolName, Arguments: `{"cause":"x","confidence":"likely"}`},
+				model.Call{ID: "z", Name: excerpt.ToolName, Arguments: `{"id":"nothing"}`},
+				model.Call{ID: "l", Name: excerpt.ToolName, Arguments: `{"id":"alert","search":"CrashLoop"}`})
 		}
 		return text(a, "fine")
 	}
@@ -252,8 +254,8 @@ func TestAnswersToBadCalls(t *testing.T) {
 func TestConclusionThatBreaksTheSchemaTwiceIsProse(t *testing.T) {
 	w := newSim(t, testPlan(testStage("work", Any, testAgent("a"))))
 	w.answer = func(_ *sim, a *Ask) Fact {
-		if hasTool(a, ToolConclude) {
-			return calls(a, model.Call{Name: ToolConclude, Arguments: `{"no":"cause"}`})
+		if hasTool(a, conclusion.ToolName) {
+			return calls(a, model.Call{Name: conclusion.ToolName, Arguments: `{"no":"cause"}`})
 		}
 		return text(a, "short")
 	}

@@ -71,11 +71,12 @@ type sim struct {
 	asked    []string        // purposes, agents and providers in the order of the calls
 	requests []model.Request
 	maxOpen  int
+	objects  map[string]string
 }
 
 func newSim(t tester, plan Plan) *sim {
 	w := &sim{
-		t: t, s: &Session{}, now: testStart, started: map[string]bool{}, finished: map[string]bool{},
+		t: t, s: &Session{}, now: testStart, started: map[string]bool{}, finished: map[string]bool{}, objects: map[string]string{},
 		pick: func(int) int { return 0 },
 		answer: func(_ *sim, a *Ask) Fact {
 			return text(a, "answer of "+string(a.Purpose))
@@ -218,36 +219,25 @@ func (w *sim) outcome(e Effect) Fact {
 		if result == "" {
 			return Fact{}
 		}
-		t, _ := NewText(result)
+		t, store := NewText(result)
+		if store {
+			w.objects[t.Object] = result
+		}
 		return Fact{ToolAnswered: &ToolAnswered{Execution: e.Call.Execution, CallID: e.Call.CallID, Result: t}}
 	case e.Read != nil:
-		return e.Read.Answer(e.Read.Text.Shown(), w.now)
+		return e.Read.Answer(Load(w.load).text(e.Read.Text), w.now)
 	default:
-		return e.Check.Check(testChecker, nil, w.now)
+		return e.Check.Check(w.load, w.now)
 	}
 }
 
-func testChecker(arguments json.RawMessage, sources map[string][]string) (json.RawMessage, string, error) {
-	var v struct {
-		Cause    string
-		Evidence []struct {
-			CallID string `json:"call_id"`
-			Quote  string
-		}
+// load reads the objects that the sim stored.
+func (w *sim) load(t Text) (string, error) {
+	whole, ok := w.objects[t.Object]
+	if !ok {
+		return "", fmt.Errorf("there is no object %s", t.Object)
 	}
-	if err := json.Unmarshal(arguments, &v); err != nil || v.Cause == "" {
-		return nil, "", errors.New("cause: missing")
-	}
-	supported := 0
-	for _, e := range v.Evidence {
-		for _, t := range sources[e.CallID] {
-			if strings.Contains(t, e.Quote) {
-				supported++
-			}
-		}
-	}
-	b, err := json.Marshal(map[string]any{"cause": v.Cause, "supported": supported})
-	return b, "**" + v.Cause + "**", err
+	return whole, nil
 }
 
 // check holds what is true of each model call.
@@ -344,4 +334,11 @@ func str(s *string) string {
 		return "null"
 	}
 	return *s
+}
+
+func decode(t tester, b []byte, into any) {
+	t.Helper()
+	if err := json.Unmarshal(b, into); err != nil {
+		t.Fatalf("decoding %s: %v", b, err)
+	}
 }

@@ -56,7 +56,8 @@ type Session struct {
 	models       []*interaction
 	tools        []*toolUse
 	toolsByID    map[string]*toolUse
-	called       int // tool calls, for the limit
+	called       int            // tool calls, for the limit
+	callIDs      map[string]int // how many calls of the session have an id
 
 	usage      model.Usage
 	cost       float64
@@ -258,6 +259,7 @@ func (s *Session) applySubmitted(f *Submitted, t time.Time) {
 	s.interactions = map[string]*interaction{}
 	s.toolsByID = map[string]*toolUse{}
 	s.events = map[string]*event{}
+	s.callIDs = map[string]int{}
 	s.setPlan(&f.Plan)
 	if f.Plan.RunbookURL != "" {
 		s.note(t, "The alert names a runbook that was not fetched: "+f.Plan.RunbookURL, nil)
@@ -453,7 +455,7 @@ func (s *Session) applyEnded(f *Ended, t time.Time) {
 	if s.status == StatusCompleted {
 		s.summary.err = f.SummaryError
 		if s.conclusion == nil { // a limit ended the chain before its last stage
-			s.conclusion = proseConclusion(s.analysis)
+			s.conclusion = proseConclusion()
 		}
 	} else {
 		s.analysis, s.conclusion = "", nil

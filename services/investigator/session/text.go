@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 )
@@ -63,6 +64,19 @@ func (t Text) Shown() string {
 	}
 	return t.Inline
 }
+
+// parts returns the inline text, or the head and the tail of an object as texts of their own.
+func (t Text) parts() []string {
+	if t.Object == "" {
+		return []string{t.Inline}
+	}
+	// The excerpt was cut by [NewText], and its line on the gap is the one with this hint. The
+	// text itself may have such lines, so it is cut at each.
+	return gapLine.Split(t.Excerpt, -1)
+}
+
+// gapLine is the line that [Excerpt] puts between head and tail.
+var gapLine = regexp.MustCompile(`\n\[\.\.\. \d+ bytes left out: [^\n]* \.\.\.\]\n`)
 
 // Len returns the bytes of the whole text.
 func (t Text) Len() int {

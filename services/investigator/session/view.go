@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -99,12 +100,22 @@ func costOrNull(cost float64, unpriced bool) *float64 {
 type Load func(Text) (string, error)
 
 func (l Load) text(t Text) string {
-	if l != nil && t.Object != "" {
-		if whole, err := l(t); err == nil {
-			return whole
-		}
+	if whole, err := l.whole(t); err == nil {
+		return whole
 	}
 	return t.Shown()
+}
+
+var errNoLoad = errors.New("stored texts can't be read here")
+
+func (l Load) whole(t Text) (string, error) {
+	switch {
+	case t.Object == "":
+		return t.Inline, nil
+	case l == nil:
+		return "", errNoLoad
+	}
+	return l(t)
 }
 
 // Detail is a session with its stages.
