@@ -233,8 +233,18 @@ func (q *Queue) pull(ctx context.Context) (*Claim, error) {
 	}
 	waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), pullWait+pullGrace)
 	defer cancel()
+	// The answer has the subject of the stored message. A client that shares one subscription
+	// among its requests can't tell whose it is and drops it, so this request has its own.
+	inbox, err := q.j.bus.NC.SubscribeSync(q.j.bus.NC.NewInbox())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = inbox.Unsubscribe() }()
 	sent := time.Now()
-	m, err := q.j.bus.NC.RequestWithContext(waiting, "$JS.API.CONSUMER.MSG.NEXT."+bus.StreamInvestigationQueue+"."+workers, request)
+	if err := q.j.bus.NC.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+bus.StreamInvestigationQueue+"."+workers, inbox.Subject, request); err != nil {
+		return nil, err
+	}
+	m, err := inbox.NextMsgWithContext(waiting)
 	if err != nil {
 		return nil, err
 	}

@@ -283,3 +283,26 @@ func TestServerLost(t *testing.T) {
 		}
 	}
 }
+
+// TestClaimsAmongRequests: other requests of the same connection take no session away.
+func TestClaimsAmongRequests(t *testing.T) {
+	j := journal.New(bustest.Start(t).Connect(bus.RoleInvestigator), bustest.Quiet())
+	q := must(j.OpenQueue(t.Context(), 1000))(t)
+	ids := enqueue(t, j, 50)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = j.Last(ctx, ids[0])
+			}
+		})
+	}
+	for range ids {
+		if c := next(t, q); c.Deliveries != 1 {
+			t.Errorf("session %s was given out %d times, want once", c.Session, c.Deliveries)
+		}
+	}
+	stop()
+	running.Wait()
+}
