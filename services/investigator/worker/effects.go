@@ -113,7 +113,7 @@ func (r *run) perform(eff *effect, set ToolSet) (facts []session.Fact) {
 		return []session.Fact{e.Read.Answer(text, now())}
 	case e.Check != nil:
 		load := func(t session.Text) (string, error) { return r.text(eff.ctx, t) }
-		fact := e.Check.Check(r.cfg.Check, load, now())
+		fact := e.Check.Check(load, now())
 		if eff.ctx.Err() != nil {
 			return nil
 		}

@@ -207,14 +207,10 @@ func (w *world) FellBack(from, to string) { w.count("fallback " + from + " " + t
 func (w *world) TakenOver()               { w.count("takeover") }
 func (w *world) Conflict()                { w.count("conflict") }
 
-func checker(arguments json.RawMessage, _ map[string][]string) (json.RawMessage, string, error) {
-	return arguments, string(arguments), nil
-}
-
 func (w *world) config(name string, j Journal, texts Texts, q Queue) Config {
 	return Config{
 		Name: name, Limits: Limits{Workers: 5, Sessions: 5}, Journal: j, Texts: texts, Queue: q,
-		Models: w, Tools: w, Known: w, Check: checker, Mask: func(s string) string { return w.mask(s) },
+		Models: w, Tools: w, Known: w, Mask: func(s string) string { return w.mask(s) },
 		Started: w.startedHook, Ended: w.endedHook, Observer: w, Logger: bustest.Quiet(),
 	}
 }

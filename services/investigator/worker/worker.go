@@ -151,8 +151,6 @@ type Config struct {
 	Models  Models
 	Tools   Tools
 	Known   Gatherer
-	// Check checks conclusions.
-	Check session.Checker
 	// Mask masks the text of a model or of the engine. Text for which it panics is withheld.
 	Mask func(string) string
 	// Started is called after a session was claimed, and Ended after it has ended. A session
