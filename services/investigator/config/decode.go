@@ -428,8 +428,9 @@ func wanted(v reflect.Value) string {
 		return "true or false"
 	case reflect.Int, reflect.Float64:
 		return "a number"
+	default:
+		return "a text"
 	}
-	return "a text"
 }
 
 func kindOf(n *yaml.Node) string {
@@ -438,8 +439,9 @@ func kindOf(n *yaml.Node) string {
 		return "a mapping"
 	case yaml.SequenceNode:
 		return "a list"
+	default:
+		return "a single value"
 	}
-	return "a single value"
 }
 
 func join(path, key string) string {

@@ -52,7 +52,14 @@ func (w view) of(v reflect.Value, path string, tag reflect.StructTag) any {
 			list[i] = w.of(v.Index(i), fmt.Sprintf("%s[%d]", path, i), tag)
 		}
 		return list
+	default:
+		return w.single(v, path, tag)
 	}
+}
+
+// single returns a value that has no parts. A secret is shown as its environment variables, or
+// hidden.
+func (w view) single(v reflect.Value, path string, tag reflect.StructTag) any {
 	raw, fromEnv := w.c.raw[path]
 	switch x := v.Interface().(type) {
 	case Duration:

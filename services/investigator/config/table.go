@@ -82,6 +82,7 @@ func typeName(t reflect.Type) (string, reflect.Type) {
 		return "true or false", nil
 	case reflect.Int, reflect.Float64:
 		return "number", nil
+	default:
+		return "text", nil
 	}
-	return "text", nil
 }

@@ -145,8 +145,9 @@ func isFull(err error) bool {
 		return true
 	case codeStoreFailed:
 		return strings.Contains(api.Description, "maximum bytes") || strings.Contains(api.Description, "no space") || strings.Contains(api.Description, "insufficient")
+	default:
+		return false
 	}
-	return false
 }
 
 // Read returns the messages of a session's log after a sequence, oldest first, none where
@@ -244,7 +245,7 @@ func (j *Journal) Follow(ctx context.Context, cfg FollowConfig, handle func(m Me
 		own := j.message(m)
 		if err := CheckSession(own.Session); err != nil {
 			j.log.Warn("a message of no session is left out", "subject", m.Subject, "sequence", m.Seq)
-			return nil
+			return nil //nolint:nilerr // logged: one foreign message must not end the reading
 		}
 		return handle(own, m.Position())
 	})

@@ -234,7 +234,7 @@ func (q *Queue) pull(ctx context.Context) (*Claim, error) {
 	waiting, cancel := context.WithTimeout(context.WithoutCancel(ctx), pullWait+pullGrace)
 	defer cancel()
 	// The answer has the subject of the stored message. A client that shares one subscription
-	// among its requests can't tell whose it is and drops it, so this request has its own.
+	// among its requests can't assign it to one and drops it, so this request has its own.
 	inbox, err := q.j.bus.NC.SubscribeSync(q.j.bus.NC.NewInbox())
 	if err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ type execution struct {
 	fixed     int             // bytes of system and tools
 	known     int             // tokens that the provider counted
 	knownAt   int             // messages that known covers
-	resolved  bool            // the alert was resolved, and the model has to be told
+	resolved  bool            // the alert was resolved, and the model does not know it yet
 	since     time.Time       // when the iteration began, or was taken over
 	iteration string          // the interaction that began it
 	ask       *interaction
@@ -175,7 +175,7 @@ func (s *Session) settle() {
 	}
 }
 
-// lists reports whether the execution has servers whose tools are to be listed. A synthesis reads
+// lists reports whether the execution has servers whose tools are listed first. A synthesis reads
 // records and calls no server.
 func (e *execution) lists() bool { return !e.stage.Synthesis && len(e.agent.Servers) > 0 }
 

@@ -2,7 +2,7 @@
 // fold into, and what is due next. It is pure: it knows no bus, no model, no tool and no clock.
 //
 // A session is a sequence of messages on its subject, and each message is a list of facts that
-// belong together. [Session.Apply] folds them in their order. [Next] says what is due in a
+// belong together. [Session.Apply] folds them in their order. [Next] returns what is due in a
 // state; a worker does it and stores the outcome as the next facts. So a worker that ends at any
 // moment costs nothing that was stored: another one folds the same facts and goes on.
 package session
@@ -86,7 +86,7 @@ type Released struct {
 // Gathered has what Tocsin knew before the first model call.
 type Gathered struct {
 	Known []Known `json:"known"`
-	// Missing says what could not be read in time.
+	// Missing names what could not be read in time.
 	Missing []string `json:"missing,omitempty"`
 }
 
@@ -103,7 +103,7 @@ type StageStarted struct {
 	// Index is the position as run, from 1.
 	Index int    `json:"index"`
 	Name  string `json:"name"`
-	// Plan is the index of the configured stage, from 0. Synthesis says that the stage is the
+	// Plan is the index of the configured stage, from 0. Synthesis reports whether the stage is the
 	// synthesis of that one.
 	Plan      int  `json:"plan"`
 	Synthesis bool `json:"synthesis,omitempty"`
@@ -135,7 +135,7 @@ type ModelAsked struct {
 	Model     string  `json:"model"`
 	// CallID is the tool call whose result is summarized.
 	CallID string `json:"call_id,omitempty"`
-	// Reason says why a forced conclusion is asked for.
+	// Reason is the reason for a forced conclusion.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -155,7 +155,7 @@ type ModelAnswered struct {
 	Stop     model.Stop      `json:"stop"`
 	Usage    model.Usage     `json:"usage"`
 	State    json.RawMessage `json:"state,omitempty"`
-	// Cut says that the worker ended a repeating stream.
+	// Cut reports whether the worker ended a repeating stream.
 	Cut      bool          `json:"cut,omitempty"`
 	Duration time.Duration `json:"duration"`
 }
@@ -187,7 +187,7 @@ type ToolsListed struct {
 type Listed struct {
 	Server string `json:"server"`
 	ID     string `json:"id"` // of the interaction
-	// Error says why the server could not be asked. Its tools are missing then.
+	// Error is the reason why the server could not be asked. Its tools are missing then.
 	Error    string        `json:"error,omitempty"`
 	Tools    []ListedTool  `json:"tools,omitempty"`
 	Duration time.Duration `json:"duration"`
@@ -225,7 +225,7 @@ type ToolAnswered struct {
 	// Result is the whole masked text.
 	Result  Text `json:"result"`
 	IsError bool `json:"is_error,omitempty"`
-	// Error says what failed where the server gave no result.
+	// Error is the failure where the server gave no result.
 	Error    string        `json:"error,omitempty"`
 	Duration time.Duration `json:"duration"`
 }
@@ -235,11 +235,11 @@ type Concluded struct {
 	Execution string `json:"execution"`
 	CallID    string `json:"call_id"`
 	// Conclusion is the checked conclusion as people see it, where the arguments of the call
-	// follow the schema. Otherwise Error says what is wrong with them.
+	// follow the schema. Otherwise Error lists what is wrong with them.
 	Conclusion json.RawMessage `json:"conclusion,omitempty"`
 	// Markdown is the conclusion as text.
 	Markdown string `json:"markdown,omitempty"`
-	// Unread are the cited ids of which a stored text could not be read. Their quotes were
+	// Unread are the cited ids with a stored text that could not be read. Their quotes were
 	// looked up in its head and tail.
 	Unread []string `json:"unread,omitempty"`
 	Error  string   `json:"error,omitempty"`
@@ -290,7 +290,7 @@ type Retried struct {
 type Ended struct {
 	Status Status `json:"status"`
 	Error  string `json:"error,omitempty"`
-	// SummaryError says why there is no executive summary.
+	// SummaryError is the reason why there is no executive summary.
 	SummaryError string `json:"summary_error,omitempty"`
 }
 

@@ -25,15 +25,14 @@ func DeriveID(session string, parts ...string) string {
 		h.Write([]byte(p))
 	}
 	sum := h.Sum(nil)
-	id := make([]byte, idLength)
-	for i := range id {
-		id[i] = '0'
-	}
+	id := make([]byte, 0, idLength)
 	if ValidID(session) {
-		copy(id, session[:idTime])
+		id = append(id, session[:idTime]...)
+	} else {
+		id = append(id, strings.Repeat("0", idTime)...)
 	}
-	for i := range id[idTime:] {
-		id[idTime+i] = crockford[sum[i]&31]
+	for _, b := range sum[:idLength-idTime] {
+		id = append(id, crockford[b&31])
 	}
 	return string(id)
 }

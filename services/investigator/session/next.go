@@ -18,7 +18,7 @@ import (
 // maxNamedTools bounds the tools that the answer to an unknown one names.
 const maxNamedTools = 30
 
-// Next returns what is due. It changes nothing, and asks nobody.
+// Next returns what is due. It changes nothing, and does no I/O.
 func Next(s *Session, now time.Time) Due {
 	d := &due{s: s, now: now}
 	switch {

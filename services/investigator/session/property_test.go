@@ -42,7 +42,7 @@ func drawPlan(t *rapid.T) Plan {
 // drawSim is a worker whose models and tools do anything, but the same for the same request.
 func drawSim(t *rapid.T, plan Plan, seed uint64) *sim {
 	w := newSim(t, plan)
-	w.answer = func(w *sim, a *Ask) Fact {
+	w.answer = func(_ *sim, a *Ask) Fact {
 		r := random(seed, a.ID)
 		n := random(seed, a.ID, "n")
 		if a.Purpose != PurposeIteration && a.Purpose != PurposeSynthesis {
@@ -82,7 +82,7 @@ func drawSim(t *rapid.T, plan Plan, seed uint64) *sim {
 	return w
 }
 
-// Every session ends, whatever its models do; no request exceeds its window, each conversation is
+// Every session ends with any answers of its models; no request exceeds its window, each conversation is
 // well-formed, and nothing is asked again that was answered: the sim checks each effect. A worker
 // that is replaced at any message leads to the same end.
 func TestCrashesChangeNothing(t *testing.T) {

@@ -291,7 +291,7 @@ func (s *Session) applyClaimed(f *Claimed, t time.Time) {
 	if s.status == StatusPending {
 		s.status = StatusInProgress
 	}
-	// What was under way begins anew, and has its whole time again.
+	// Calls under way begin again, and have their whole time again.
 	for _, e := range s.running() {
 		e.since = t
 	}

@@ -90,5 +90,6 @@ func (r *lineReader) next() {
 	if !utf8.Valid(line) {
 		line = bytes.ToValidUTF8(line, []byte(string(utf8.RuneError)))
 	}
-	r.pending = append(line, '\n')
+	line = append(line, '\n')
+	r.pending = line
 }

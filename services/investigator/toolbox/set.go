@@ -324,10 +324,11 @@ func (l *link) try(ctx context.Context, t *Tool, args json.RawMessage) (Result, 
 			return failed("the MCP server %s answered: %s", l.server.Name, cutText(masked(l.server.Mask, answer.Message), maxError)), failure
 		}
 		return failed("the answer of %s can't be read: %s", t.FullName(), c.describe(err)), failure
+	default: // broken
+		text := c.describe(c.explain(ctx, err))
+		l.replace(c)
+		return failed("the connection to the MCP server %s failed: %s", l.server.Name, text), failure
 	}
-	text := c.describe(c.explain(ctx, err))
-	l.replace(c)
-	return failed("the connection to the MCP server %s failed: %s", l.server.Name, text), failure
 }
 
 // unchanged reports whether the last health check found the definition of a tool as it is in t. What

@@ -516,7 +516,7 @@ func TestOldAttemptIsOver(t *testing.T) {
 func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, w := newMemory(), newWorld()
-		w.tool = func(ctx context.Context, _ string) ToolResult {
+		w.tool = func(context.Context, string) ToolResult {
 			time.Sleep(time.Second)
 			return ToolResult{Text: "1"}
 		}
