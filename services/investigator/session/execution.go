@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,6 +107,11 @@ type interaction struct {
 	calls     []model.Call
 }
 
+// abort ends a call of a model that has no outcome.
+func (it *interaction) abort(reason string, t time.Time) {
+	it.done, it.err, it.duration = true, reason, t.Sub(it.began)
+}
+
 // call is one tool call of a model.
 type call struct {
 	model.Call
@@ -142,6 +148,7 @@ type toolUse struct {
 	call      *call
 	err       string
 	duration  time.Duration
+	done      bool
 	at        time.Time
 	tools     []ListedTool
 }
@@ -186,7 +193,7 @@ func (s *Session) applyToolsListed(f *ToolsListed, t time.Time) {
 	}
 	e.listed = f
 	for _, l := range f.Servers {
-		use := &toolUse{id: l.ID, exec: e, list: true, server: l.Server, err: l.Error, duration: l.Duration, at: t, tools: l.Tools}
+		use := &toolUse{id: l.ID, exec: e, list: true, server: l.Server, err: l.Error, duration: l.Duration, done: true, at: t, tools: l.Tools}
 		s.addToolUse(use)
 		if l.Error != "" {
 			s.note(t, "The server "+l.Server+" can't be used: "+l.Error, map[string]any{"server_name": l.Server, "execution_id": e.id})
@@ -465,10 +472,11 @@ func (s *Session) answerCall(c *call, f *ToolAnswered, t time.Time) {
 		c.result = Text{Inline: c.err}
 	}
 	if c.use != nil {
-		c.use.err, c.use.duration = c.err, f.Duration
+		c.use.done, c.use.err, c.use.duration = true, c.err, f.Duration
 	}
 	s.callEvent(c, s.useID(c), nil, t)
 	c.event.content = Head(c.result.Shown(), maxEventResult)
+	c.event.metadata = maps.Clone(c.event.metadata) // views share it
 	c.event.metadata["is_error"] = c.isError
 	c.event.status = StatusCompleted
 	if c.isError {
@@ -683,7 +691,7 @@ func (s *Session) applyTimedOut(f *TimedOut, t time.Time) {
 	}
 	e.timedOut++
 	if e.ask == it {
-		it.done, it.err, it.duration = true, late, t.Sub(it.began)
+		it.abort(late, t)
 		e.ask, e.last = nil, it
 		e.iterations++
 		s.answerEvent(it, true, "", StatusTimedOut, t)
@@ -693,7 +701,7 @@ func (s *Session) applyTimedOut(f *TimedOut, t time.Time) {
 	e.late = true
 	for _, c := range e.turn {
 		if c.sum != nil {
-			c.sum.done, c.sum.err = true, late
+			c.sum.abort(late, t)
 			c.sum = nil
 			e.summing--
 		}
@@ -732,14 +740,19 @@ func (s *Session) applyExecutionEnded(f *ExecutionEnded, t time.Time) {
 
 func (s *Session) endExecution(e *execution, status Status, text string, t time.Time) {
 	e.status, e.err, e.ended = status, text, t
+	reason := "the execution ended: " + string(status)
 	if e.ask != nil {
-		e.ask.done, e.ask.duration = true, t.Sub(e.ask.began)
-		e.ask.err = "the execution ended: " + string(status)
+		e.ask.abort(reason, t)
 		e.ask = nil
 	}
-	for _, c := range e.turn {
+	for _, c := range e.order {
 		if c.sum != nil {
-			c.sum.done, c.sum.err = true, "the execution ended: "+string(status)
+			c.sum.abort(reason, t)
+			c.sum = nil
+			e.summing--
+		}
+		if c.use != nil && !c.use.done {
+			c.use.done, c.use.err, c.use.duration = true, reason, t.Sub(c.at)
 		}
 	}
 	s.closeEvents(e, status, t)

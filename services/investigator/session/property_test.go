@@ -106,6 +106,7 @@ func TestCrashesChangeNothing(t *testing.T) {
 		}
 		for _, s := range []*Session{calm.s, w.s} {
 			checkTimeline(t, s)
+			checkViews(t, s)
 		}
 	})
 }
@@ -131,6 +132,9 @@ func TestCancellationAtAnyFact(t *testing.T) {
 		at := rapid.IntRange(0, 60).Draw(t, "cancelled at")
 		cancelled := false
 		w.between = func(w *sim) {
+			if len(w.messages) == at/2 {
+				checkViews(t, w.s)
+			}
 			if !cancelled && len(w.messages) > at {
 				facts, err := Cancel(w.s, "me", "not needed")
 				if err != nil {
@@ -161,6 +165,7 @@ func TestCancellationAtAnyFact(t *testing.T) {
 			t.Fatal("an ended session is cancelled, want an error")
 		}
 		checkTimeline(t, s)
+		checkViews(t, s)
 	})
 }
 
@@ -217,8 +222,7 @@ func TestAnyOrderOfFactsIsFolded(t *testing.T) {
 			}
 		}
 		checkTimeline(t, s)
-		DetailOf(s, nil)
-		Trace(s)
+		checkViews(t, s)
 	})
 }
 

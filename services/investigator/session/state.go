@@ -68,6 +68,7 @@ type Session struct {
 
 	events   map[string]*event
 	changes  []*event // in the order of their changes; see timeline
+	open     []*event // those that are streaming
 	ordinals int
 }
 
@@ -459,6 +460,10 @@ func (s *Session) applyEnded(f *Ended, t time.Time) {
 		}
 	} else {
 		s.analysis, s.conclusion = "", nil
+	}
+	if it := s.summary.ask; it != nil {
+		it.abort("the session ended: "+string(f.Status), t)
+		s.summary.ask = nil
 	}
 	s.summary.over = true
 	s.claimed, s.takeovers = false, 0

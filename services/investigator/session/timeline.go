@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strconv"
 	"time"
 )
@@ -47,6 +48,9 @@ func (s *Session) addEvent(t time.Time, e *event) *event {
 	if e.status == "" {
 		e.status = StatusCompleted
 	}
+	if e.status == StatusStreaming {
+		s.open = append(s.open, e)
+	}
 	s.events[e.id] = e
 	s.changes = append(s.changes, e)
 	e.created = int64(len(s.changes))
@@ -55,6 +59,9 @@ func (s *Session) addEvent(t time.Time, e *event) *event {
 }
 
 func (s *Session) changeEvent(t time.Time, e *event) {
+	if i := slices.Index(s.open, e); i >= 0 && e.status != StatusStreaming {
+		s.open = slices.Delete(s.open, i, i+1)
+	}
 	s.changes = append(s.changes, e)
 	e.updated, e.changed = int64(len(s.changes)), t
 }
@@ -79,15 +86,11 @@ func (s *Session) closeEvents(e *execution, status Status, t time.Time) {
 	if status == StatusCompleted {
 		status = StatusFailed
 	}
-	// Only what came after the execution's start can be open.
-	seen := map[*event]bool{}
-	for _, ev := range append([]*event(nil), s.changes...) {
-		if ev.status != StatusStreaming || seen[ev] || (e != nil && ev.execution != e.id) {
-			continue
+	for _, ev := range slices.Clone(s.open) {
+		if e == nil || ev.execution == e.id {
+			ev.status = status
+			s.changeEvent(t, ev)
 		}
-		seen[ev] = true
-		ev.status = status
-		s.changeEvent(t, ev)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
@@ -88,10 +89,14 @@ func ItemOf(s *Session) Item {
 	return it
 }
 
+// costDigits rounds costs to 9 digits: sums of prices have more, which mean nothing.
+const costDigits = 1e9
+
 func costOrNull(cost float64, unpriced bool) *float64 {
 	if unpriced {
 		return nil
 	}
+	cost = math.Round(cost*costDigits) / costDigits
 	return &cost
 }
 
@@ -322,8 +327,7 @@ func (it *interaction) view() LLMInteraction {
 		ErrorMessage: orNull(it.err), CreatedAt: Time(it.at),
 	}
 	if it.provider.Price != nil {
-		cost := it.provider.Price.Cost(it.usage)
-		v.EstimatedCostUSD = &cost
+		v.EstimatedCostUSD = costOrNull(it.provider.Price.Cost(it.usage), false)
 	}
 	if it.done {
 		ms := it.duration.Milliseconds()
@@ -337,7 +341,7 @@ func (u *toolUse) view() MCPInteraction {
 	if u.list {
 		v.InteractionType = "tool_list"
 	}
-	if u.list || u.call.answered {
+	if u.done {
 		ms := u.duration.Milliseconds()
 		v.DurationMS = &ms
 	}
@@ -348,9 +352,9 @@ func (u *toolUse) view() MCPInteraction {
 type Turn struct {
 	Role       string     `json:"role"`
 	Content    string     `json:"content"`
-	ToolCalls  []TurnCall `json:"tool_calls,omitempty"`
-	ToolCallID string     `json:"tool_call_id,omitempty"`
-	ToolName   string     `json:"tool_name,omitempty"`
+	ToolCalls  []TurnCall `json:"tool_calls"`
+	ToolCallID *string    `json:"tool_call_id"`
+	ToolName   *string    `json:"tool_name"`
 }
 
 // TurnCall is a tool call of a message.
@@ -382,7 +386,7 @@ func LLMInteractionOf(s *Session, id string) (LLMDetail, bool) {
 	default:
 		r = model.Request{System: it.exec.system, Messages: it.messages}
 	}
-	d := LLMDetail{LLMInteraction: it.view(), Conversation: []Turn{{Role: "system", Content: r.System}}}
+	d := LLMDetail{LLMInteraction: it.view(), Conversation: []Turn{turnOf(model.Message{Role: "system", Text: r.System})}}
 	for _, m := range r.Messages {
 		d.Conversation = append(d.Conversation, turnOf(m))
 	}
@@ -393,14 +397,15 @@ func LLMInteractionOf(s *Session, id string) (LLMDetail, bool) {
 }
 
 func turnOf(m model.Message) Turn {
-	t := Turn{Role: string(m.Role), Content: m.Text, ToolCallID: m.CallID, ToolName: m.ToolName}
+	t := Turn{Role: string(m.Role), Content: m.Text, ToolCalls: []TurnCall{}, ToolCallID: orNull(m.CallID), ToolName: orNull(m.ToolName)}
 	for _, c := range m.Calls {
 		t.ToolCalls = append(t.ToolCalls, TurnCall{ID: c.ID, Name: c.Name, Arguments: c.Arguments})
 	}
 	return t
 }
 
-// MCPDetail is one call of a server with what went in and out. A list has only the tools.
+// MCPDetail is one call of a server with its arguments and its result. A tool_list has neither, and
+// a tool_call has no tools.
 type MCPDetail struct {
 	MCPInteraction
 	ToolArguments  json.RawMessage `json:"tool_arguments"`
@@ -421,9 +426,8 @@ func MCPInteractionOf(s *Session, id string, load Load) (MCPDetail, bool) {
 	if u == nil {
 		return MCPDetail{}, false
 	}
-	d := MCPDetail{MCPInteraction: u.view(), ToolArguments: rawOrNull(u.arguments)}
+	d := MCPDetail{MCPInteraction: u.view(), ToolArguments: rawOrNull(u.arguments), AvailableTools: []ToolView{}}
 	if u.list {
-		d.AvailableTools = []ToolView{}
 		for _, t := range u.tools {
 			d.AvailableTools = append(d.AvailableTools, ToolView{Name: t.Name, Description: t.Tool.Description})
 		}
