@@ -53,7 +53,6 @@ type world struct {
 	started  []string
 	ended    []string
 	running  int
-	most     int
 	observed map[string]int
 
 	// answer is that of a model; turn is the number of its own answers in the conversation.
@@ -193,7 +192,6 @@ func (w *world) Active(delta int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running += delta
-	w.most = max(w.most, w.running)
 }
 func (w *world) SessionEnded(s session.Status, _ time.Duration) { w.count("session " + string(s)) }
 func (w *world) StageEnded(s session.Status, _ time.Duration)   { w.count("stage " + string(s)) }
