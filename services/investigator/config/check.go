@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tocsin-bus/tocsin/services/investigator/masking"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 )
@@ -142,11 +143,6 @@ func (k *checker) address(path, text string, secret bool) {
 }
 
 var (
-	maskingGroups   = []string{"basic", "secrets", "security", "kubernetes", "cloud", "all"}
-	maskingPatterns = []string{
-		"api_key", "password", "certificate", "certificate_authority_data", "token", "email", "ssh_key", "base64_secret",
-		"base64_short", "private_key", "secret_key", "aws_access_key", "aws_secret_key", "github_token", "slack_token", "kubernetes_secret",
-	}
 	patternName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,63}$`)
 	headerName  = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 )
@@ -193,10 +189,10 @@ func (k *checker) server(path string, s *Server) {
 	}
 	m := path + ".data_masking"
 	for i, group := range s.DataMasking.PatternGroups {
-		k.reference(fmt.Sprintf("%s.pattern_groups[%d]", m, i), group, "group", maskingGroups)
+		k.reference(fmt.Sprintf("%s.pattern_groups[%d]", m, i), group, "group", masking.Groups())
 	}
 	for i, name := range s.DataMasking.Patterns {
-		k.reference(fmt.Sprintf("%s.patterns[%d]", m, i), name, "pattern", maskingPatterns)
+		k.reference(fmt.Sprintf("%s.patterns[%d]", m, i), name, "pattern", masking.Names())
 	}
 	names := map[string]bool{}
 	for i, p := range s.DataMasking.CustomPatterns {
