@@ -1,0 +1,697 @@
+package investigator
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tocsin-bus/tocsin/services/investigator/journal"
+	"github.com/tocsin-bus/tocsin/services/investigator/session"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/httpserve/httpservetest"
+)
+
+const alerts = "/api/v1/alerts"
+
+func TestReference(t *testing.T) {
+	httpservetest.CheckReference(t, "../../docs/reference/http.md", "Investigator", newRESTRig(t, nil).handler.Routes())
+}
+
+func TestRefusals(t *testing.T) {
+	r := newRESTRig(t, nil)
+	unknown := journal.NewSession()
+	big := strings.Repeat("x", maxData+1)
+	for _, c := range []struct {
+		name, method, path, body string
+		header                   []string
+		status                   int
+		says                     string
+	}{
+		{name: "neither data nor alert_id", body: `{}`, status: 400, says: "data or alert_id is missing"},
+		{name: "null data", body: `{"data":null}`, status: 400, says: "data or alert_id is missing"},
+		{name: "both", body: `{"data":"x","alert_id":"y"}`, status: 400, says: "exclude each other"},
+		{name: "empty data", body: `{"data":""}`, status: 400, says: "data is empty"},
+		{name: "blank data", body: `{"data":" \n"}`, status: 400, says: "data is empty"},
+		{name: "an empty object", body: `{"data":{ }}`, status: 400, says: "data is empty"},
+		{name: "an empty object as text", body: `{"data":"{}"}`, status: 400, says: "data is empty"},
+		{name: "a number", body: `{"data":1}`, status: 400, says: "data must be a string or an object"},
+		{name: "a list", body: `{"data":["x"]}`, status: 400, says: "data must be a string or an object"},
+		{name: "an empty alert_id", body: `{"alert_id":""}`, status: 400, says: "alert_id is empty"},
+		{name: "no UTF-8", body: "{\"data\":\"\xff\"}", status: 400, says: "not UTF-8"},
+		{name: "no JSON", body: `{"data":`, status: 400, says: "not JSON"},
+		{name: "no object", body: `["data"]`, status: 400, says: "must be a JSON object"},
+		{name: "two objects", body: `{"data":"x"}{}`, status: 400, says: "after the JSON object"},
+		{name: "an unknown field", body: `{"data":"x","colour":"red"}`, status: 400, says: `\"colour\"`},
+		{name: "a field in other case", body: `{"data":"x","Chain":"crash"}`, status: 400, says: `\"Chain\"`},
+		{name: "a field twice", body: `{"data":"x","data":"y"}`, status: 400, says: `twice`},
+		{name: "an unknown field of mcp", body: `{"data":"x","mcp":{"server":[]}}`, status: 400, says: `\"server\"`},
+		{name: "an unknown field of a server", body: `{"data":"x","mcp":{"servers":[{"name":"own","tool":[]}]}}`, status: 400, says: `\"tool\"`},
+		{name: "a server without a name", body: `{"data":"x","mcp":{"servers":[{}]}}`, status: 400, says: "mcp.servers[0].name"},
+		{name: "a type that is no string", body: `{"data":"x","alert_type":5}`, status: 400, says: "alert_type must be a string"},
+		{name: "an unknown chain", body: `{"data":"x","chain":"nope"}`, status: 400, says: "nope"},
+		{name: "an unknown server", body: `{"data":"x","mcp":{"servers":[{"name":"nope"}]}}`, status: 400, says: "nope"},
+		{name: "a runbook of another domain", body: `{"data":"x","runbook":"https://evil.example/x.md"}`, status: 400, says: "evil.example"},
+		{name: "an alert that is not stored", body: `{"alert_id":"01ABC"}`, status: 404, says: "no stored alert"},
+		{name: "data over 1 MiB", body: `{"data":"` + big + `"}`, status: 413, says: "1048576"},
+		{name: "an object over 1 MiB", body: `{"data":{"a":"` + big + `"}}`, status: 413, says: "1048576"},
+		{name: "a body over 4 MiB", body: `{"data":"x"}` + strings.Repeat(" ", maxBody), status: 413, says: "4194304"},
+		{name: "an empty body", body: " ", status: 400, says: "empty"},
+		{name: "a form", body: `{"data":"x"}`, header: []string{"=Content-Type", "text/plain"}, status: 415, says: "application/json"},
+		{name: "an Idempotency-Key that is too long", body: `{"data":"x"}`, header: []string{"Idempotency-Key", strings.Repeat("k", 201)}, status: 400, says: "Idempotency-Key"},
+		{name: "an empty Idempotency-Key", body: `{"data":"x"}`, header: []string{"Idempotency-Key", ""}, status: 400, says: "Idempotency-Key"},
+		{name: "two Idempotency-Keys", body: `{"data":"x"}`, header: []string{"Idempotency-Key", "a", "Idempotency-Key", "b"}, status: 400, says: "twice"},
+		{name: "a foreign page", body: `{"data":"x"}`, header: []string{"Origin", "https://evil.example"}, status: 403},
+		{name: "another host", body: `{"data":"x"}`, header: []string{"Origin", "null"}, status: 403},
+
+		{name: "a page 0", method: "GET", path: "/api/v1/sessions?page=0", status: 400, says: "page"},
+		{name: "a page that is no number", method: "GET", path: "/api/v1/sessions?page=x", status: 400, says: "page"},
+		{name: "a page size of 0", method: "GET", path: "/api/v1/sessions?page_size=0", status: 400, says: "page_size"},
+		{name: "a page size of 101", method: "GET", path: "/api/v1/sessions?page_size=101", status: 400, says: "page_size"},
+		{name: "an unknown order", method: "GET", path: "/api/v1/sessions?sort_by=colour", status: 400, says: "sort_by"},
+		{name: "an unknown direction", method: "GET", path: "/api/v1/sessions?sort_order=up", status: 400, says: "sort_order"},
+		{name: "an unknown status", method: "GET", path: "/api/v1/sessions?status=failed,odd", status: 400, says: "status"},
+		{name: "an unknown date", method: "GET", path: "/api/v1/sessions?start_date=yesterday", status: 400, says: "start_date"},
+		{name: "a search", method: "GET", path: "/api/v1/sessions?search=abc", status: 400, says: "not supported yet"},
+		{name: "an unknown parameter", method: "GET", path: "/api/v1/sessions?colour=red", status: 400, says: "colour"},
+		{name: "a parameter twice", method: "GET", path: "/api/v1/sessions?page=1&page=2", status: 400, says: "twice"},
+
+		{name: "an unknown session", method: "GET", path: "/api/v1/sessions/" + unknown, status: 404},
+		{name: "a malformed session", method: "GET", path: "/api/v1/sessions/x", status: 404},
+		{name: "a session with a wildcard", method: "GET", path: "/api/v1/sessions/*", status: 404},
+		{name: "a session in lower case", method: "GET", path: "/api/v1/sessions/" + strings.ToLower(unknown), status: 404},
+		{name: "summary of an unknown session", method: "GET", path: "/api/v1/sessions/" + unknown + "/summary", status: 404},
+		{name: "status of a malformed session", method: "GET", path: "/api/v1/sessions/x/status", status: 404},
+		{name: "timeline of an unknown session", method: "GET", path: "/api/v1/sessions/" + unknown + "/timeline", status: 404},
+		{name: "trace of an unknown session", method: "GET", path: "/api/v1/sessions/" + unknown + "/trace", status: 404},
+		{name: "model call of an unknown session", method: "GET", path: "/api/v1/sessions/" + unknown + "/trace/llm/x", status: 404},
+		{name: "tool call of a malformed session", method: "GET", path: "/api/v1/sessions/x/trace/mcp/x", status: 404},
+		{name: "cancelling an unknown session", path: "/api/v1/sessions/" + unknown + "/cancel", status: 404},
+		{name: "retrying a malformed session", path: "/api/v1/sessions/x/retry", status: 404},
+		{name: "cancelling as a form", path: "/api/v1/sessions/" + unknown + "/cancel", header: []string{"Content-Type", "text/plain"}, status: 415},
+		{name: "chat", path: "/api/v1/sessions/" + unknown + "/chat/messages", body: `{}`, status: 404},
+		{name: "usage", method: "GET", path: "/api/v1/usage", status: 404},
+		{name: "WebSocket", method: "GET", path: "/api/v1/ws", status: 404},
+		{name: "another method", method: "DELETE", path: "/api/v1/sessions/" + unknown, status: 405},
+	} {
+		if c.method == "" {
+			c.method = "POST"
+		}
+		if c.path == "" {
+			c.path = alerts
+		}
+		got := r.send(c.method, c.path, c.body, c.header...)
+		var refusal struct {
+			Error *string `json:"error"`
+			OK    *bool   `json:"ok"`
+		}
+		if got.status != c.status || !strings.Contains(got.body, c.says) {
+			t.Errorf("%s: got %d %.300s, want %d with %q", c.name, got.status, got.body, c.status, c.says)
+			continue
+		}
+		got.decode(t, &refusal)
+		if refusal.Error == nil || *refusal.Error == "" || refusal.OK != nil {
+			t.Errorf("%s: got %s, want only an error", c.name, got.body)
+		}
+	}
+	var list listed
+	if r.get("/api/v1/sessions", &list); len(list.Sessions) != 0 {
+		t.Errorf("refused alerts left %d sessions, want none", len(list.Sessions))
+	}
+}
+
+// listed is an answer of GET /sessions.
+type listed struct {
+	Sessions []struct {
+		ID     string         `json:"id"`
+		Status session.Status `json:"status"`
+		Author string         `json:"author"`
+	} `json:"sessions"`
+	Pagination pagination `json:"pagination"`
+}
+
+func (l listed) ids() []string {
+	ids := []string{}
+	for _, s := range l.Sessions {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+func TestSubmitIsStored(t *testing.T) {
+	r := newRESTRig(t, nil)
+	for _, c := range []struct{ name, body, want string }{
+		{"a string", `{"data":"pod down, hunter2","alert_type":"crash"}`, "pod down, [MASKED]"},
+		{"an object", `{"data": { "b": 1.50, "a": "hunter2" }}`, `{"b":1.50,"a":"[MASKED]"}`},
+		{"a long text", `{"data":"` + strings.Repeat("line hunter2 ", 40_000) + `"}`, strings.Repeat("line [MASKED] ", 40_000)},
+		{"a chosen server", `{"data":"x","mcp":{"servers":[{"name":"chosen","tools":["a"]}]},"slack_message_fingerprint":"f"}`, "x"},
+	} {
+		var d struct {
+			Data      string `json:"alert_data"`
+			Type      string `json:"alert_type"`
+			Chain     string `json:"chain_id"`
+			Author    string `json:"author"`
+			Status    string `json:"status"`
+			WaitingOn any    `json:"waiting_for"`
+		}
+		r.get("/api/v1/sessions/"+r.post(c.body), &d)
+		if d.Data != c.want || d.Type != "crash" || d.Chain != "crash" || d.Author != AuthorAPI || d.Status != "pending" {
+			t.Errorf("%s: got %+.300v, want data %.100s, type and chain crash, author %s, pending", c.name, d, c.want, AuthorAPI)
+		}
+	}
+	queued, err := r.journal.Queued(t.Context())
+	if err != nil || len(queued) != 4 || queued[0].Attempt != 1 {
+		t.Errorf("queued %+v, %v, want 4 first attempts", queued, err)
+	}
+}
+
+func TestSubmitStoredAlert(t *testing.T) {
+	r := newRESTRig(t, nil)
+	publish := func(a alert.Alert) {
+		t.Helper()
+		data, err := a.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.session.JS.Publish(t.Context(), bus.AlertSubject(a), data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a := alert.Alert{
+		ID: "A1", Severity: alert.Error, Category: alert.Anomaly, Title: "hunter2 fails", Timestamp: time.Unix(1, 0), Source: alert.SourceErrors,
+		App: "shop", DedupKey: "shop/x", CorrelationID: "A1",
+	}
+	publish(a)
+	revised := a
+	revised.ID, revised.Revises, revised.Title = "A2", "A1", "hunter2 fails more"
+	publish(revised)
+	id := r.post(`{"alert_id":"A1"}`)
+	err := r.log.view(t.Context(), id, func(s *session.Session) error {
+		got := s.Submitted()
+		if got.Alert == nil || got.Alert.ID != "A1" || got.Alert.Title != "[MASKED] fails more" || got.DedupKey != "shop/x" {
+			t.Errorf("submitted %+v with alert %+v, want alert A1 as it was stored last, masked, with its key", got, got.Alert)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if got := r.send("POST", alerts, `{"alert_id":"A1"}`); got.status != 200 || !strings.Contains(got.body, `"joined"`) {
+		t.Errorf("the same alert again: %d %s, want 200 joined", got.status, got.body)
+	}
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	r := newRESTRig(t, nil)
+	limit := r.config.Load().Queue.MaxQueuedSessions
+	var accepted, refused int
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range limit + 5 {
+		all.Go(func() {
+			got := r.send("POST", alerts, fmt.Sprintf(`{"data":"alert %d"}`, i))
+			mu.Lock()
+			defer mu.Unlock()
+			switch got.status {
+			case http.StatusAccepted:
+				accepted++
+			case http.StatusTooManyRequests:
+				refused++
+				if got.header.Get("Retry-After") == "" {
+					t.Errorf("429 without Retry-After: %v", got.header)
+				}
+			default:
+				t.Errorf("got %d %s, want 202 or 429", got.status, got.body)
+			}
+		})
+	}
+	all.Wait()
+	if accepted != limit || refused != 5 {
+		t.Errorf("accepted %d and refused %d, want %d and 5", accepted, refused, limit)
+	}
+}
+
+func TestRateOfTriggersAndMCP(t *testing.T) {
+	r := newRESTRig(t, nil)
+	submit := func(author string) error {
+		_, err := r.submitter.Submit(t.Context(), Request{Data: "x", Author: author})
+		return err
+	}
+	for _, author := range []string{AuthorTrigger, AuthorMCP + "claude", AuthorAPI, AuthorTrigger} {
+		if err := submit(author); err != nil {
+			t.Fatalf("%s: %v", author, err)
+		}
+	}
+	for _, author := range []string{AuthorTrigger, AuthorMCP + "claude"} {
+		var refusal *Refusal
+		if err := submit(author); !asRefusal(err, &refusal) || refusal.Status != http.StatusTooManyRequests || refusal.RetryAfter < 3500 {
+			t.Errorf("%s over max_per_hour: %+v, want 429 with an hour to wait", author, err)
+		}
+	}
+	if err := submit(AuthorAPI); err != nil {
+		t.Errorf("REST over max_per_hour: %v, want none", err)
+	}
+}
+
+func asRefusal(err error, into **Refusal) bool {
+	r, ok := err.(*Refusal) //nolint:errorlint // Submit returns it as it is
+	*into = r
+	return ok
+}
+
+func TestJoin(t *testing.T) {
+	r := newRESTRig(t, nil)
+	const total = keptJoins + 30
+	id := r.post(`{"data":"first","dedup_key":"k"}`)
+	for i := range total {
+		got := r.send("POST", alerts, fmt.Sprintf(`{"data":"again %d hunter2","dedup_key":"k"}`, i))
+		if want := fmt.Sprintf(`{"session_id":%q,"status":"joined"}`, id); got.status != 200 || got.body != want {
+			t.Fatalf("joining: %d %s, want 200 %s", got.status, got.body, want)
+		}
+	}
+	r.submitter.joins.close()
+	var events session.Events
+	r.get("/api/v1/sessions/"+id+"/timeline", &events)
+	kept, counted := 0, 0
+	for _, e := range events.Events {
+		n, isCount := e.Metadata["count"].(float64)
+		switch {
+		case strings.Contains(e.Content, "again ") && strings.Contains(e.Content, "[MASKED]"):
+			kept++
+		case isCount:
+			counted += int(n)
+		default:
+			counted++
+		}
+	}
+	if kept != keptJoins || counted != total-keptJoins {
+		t.Errorf("the timeline keeps %d alerts and counts %d, want %d and %d", kept, counted, keptJoins, total-keptJoins)
+	}
+	if len(events.Events) > keptJoins+3 {
+		t.Errorf("%d notes, want few beyond %d", len(events.Events), keptJoins)
+	}
+	// An ended session is joined no more, also where its key was not freed.
+	r.claim(id, 1)
+	r.end(id, session.StatusCompleted)
+	if next := r.post(`{"data":"later","dedup_key":"k"}`); next == id {
+		t.Errorf("an alert after the end has session %s, want a new one", next)
+	}
+}
+
+func TestJoinWhileAnotherSubmits(t *testing.T) {
+	r := newRESTRig(t, nil)
+	var mu sync.Mutex
+	sessions, joined := map[string]bool{}, 0
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			got := r.send("POST", alerts, fmt.Sprintf(`{"data":"same %d","dedup_key":"k"}`, i))
+			var a Answer
+			got.decode(t, &a)
+			mu.Lock()
+			defer mu.Unlock()
+			sessions[a.SessionID] = true
+			if got.status == 200 && a.Joined() {
+				joined++
+			}
+		})
+	}
+	all.Wait()
+	if len(sessions) != 1 || joined != 19 {
+		t.Errorf("20 alerts with one dedup_key: sessions %v, %d joined, want one session and 19", sessions, joined)
+	}
+}
+
+func TestAbandonedReservation(t *testing.T) {
+	r := newRESTRig(t, nil)
+	if _, ok, err := r.journal.Reserve(t.Context(), "k", journal.NewSession()); !ok || err != nil {
+		t.Fatalf("reserve: %t, %v", ok, err)
+	}
+	start := time.Now()
+	r.post(`{"data":"x","dedup_key":"k"}`)
+	if took := time.Since(start); took < 9*time.Second {
+		t.Errorf("took over a reservation after %s, want 10s", took)
+	}
+}
+
+func TestRefusedSubmissionFreesItsKey(t *testing.T) {
+	r := newRESTRig(t, nil)
+	for i := range r.config.Load().Queue.MaxQueuedSessions {
+		r.post(fmt.Sprintf(`{"data":"alert %d"}`, i))
+	}
+	if got := r.send("POST", alerts, `{"data":"x","dedup_key":"k"}`); got.status != http.StatusTooManyRequests {
+		t.Fatalf("over the bound: %d %s, want 429", got.status, got.body)
+	}
+	if owner, err := r.journal.Owner(t.Context(), "k"); owner != "" || err != nil {
+		t.Errorf("the key of a refused alert has the owner %q, %v, want none", owner, err)
+	}
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	r := newRESTRig(t, nil)
+	const body = `{"data":"x","dedup_key":"k"}`
+	first := r.send("POST", alerts, body, "Idempotency-Key", "one")
+	again := r.send("POST", alerts, body, "Idempotency-Key", "one")
+	if first.status != 202 || again.status != 202 || again.body != first.body {
+		t.Errorf("got %d %s, then %d %s, want the same answer twice", first.status, first.body, again.status, again.body)
+	}
+	if other := r.send("POST", alerts, `{"data":"y"}`, "Idempotency-Key", "one"); other.status != http.StatusConflict {
+		t.Errorf("another body: %d %s, want 409", other.status, other.body)
+	}
+	joined := r.send("POST", alerts, body, "Idempotency-Key", "two")
+	again = r.send("POST", alerts, body, "Idempotency-Key", "two")
+	if joined.status != 200 || again.body != joined.body || again.status != 200 {
+		t.Errorf("joined: %d %s, then %d %s, want the same answer twice", joined.status, joined.body, again.status, again.body)
+	}
+	var answer Answer
+	first.decode(t, &answer)
+	var events session.Events
+	if r.get("/api/v1/sessions/"+answer.SessionID+"/timeline", &events); len(events.Events) != 1 {
+		t.Errorf("%d notes, want the one of the joined alert", len(events.Events))
+	}
+}
+
+func TestIdempotencyKeyOfADeadProcess(t *testing.T) {
+	r := newRESTRig(t, nil)
+	const body = `{"data":"x"}`
+	id := journal.NewSession()
+	stored := fmt.Sprintf(`{"session_id":%q,"status":"queued","message":"m"}`, id)
+	if _, _, err := r.journal.Remember(t.Context(), "one", digestOf([]byte(body)), []byte(stored)); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.send("POST", alerts, body, "Idempotency-Key", "one"); got.status != 202 || got.body != stored {
+		t.Errorf("got %d %s, want 202 %s", got.status, got.body, stored)
+	}
+	var d session.Outcome
+	if r.get("/api/v1/sessions/"+id+"/summary", &d); d.ID != id || d.Status != session.StatusPending {
+		t.Errorf("the session is %+v, want %s pending", d, id)
+	}
+}
+
+func TestIdempotencyKeyAtOnce(t *testing.T) {
+	r := newRESTRig(t, nil)
+	var mu sync.Mutex
+	answers := map[string]int{}
+	var all sync.WaitGroup
+	for range 10 {
+		all.Go(func() {
+			got := r.send("POST", alerts, `{"data":"x"}`, "Idempotency-Key", "one")
+			mu.Lock()
+			defer mu.Unlock()
+			answers[got.body]++
+		})
+	}
+	all.Wait()
+	var list listed
+	r.get("/api/v1/sessions", &list)
+	if len(answers) != 1 || len(list.Sessions) != 1 {
+		t.Errorf("answers %v and %d sessions, want one of each", answers, len(list.Sessions))
+	}
+}
+
+func TestCancel(t *testing.T) {
+	r := newRESTRig(t, nil)
+	cancel := func(id string, want int) string {
+		t.Helper()
+		got := r.send("POST", "/api/v1/sessions/"+id+"/cancel", "")
+		if got.status != want {
+			t.Errorf("cancel: %d %s, want %d", got.status, got.body, want)
+		}
+		return got.body
+	}
+	status := func(id string, want session.Status) {
+		t.Helper()
+		var o session.Outcome
+		if r.get("/api/v1/sessions/"+id+"/status", &o); o.Status != want {
+			t.Errorf("status %s, want %s", o.Status, want)
+		}
+	}
+	queued := r.post(`{"data":"queued","dedup_key":"k"}`)
+	cancel(queued, 200)
+	status(queued, session.StatusCancelled)
+	cancel(queued, 409)
+	if owner, err := r.journal.Owner(t.Context(), "k"); owner != "" || err != nil {
+		t.Errorf("the key has the owner %q, %v, want none", owner, err)
+	}
+	running := r.post(`{"data":"running"}`)
+	r.claim(running, 1)
+	cancel(running, 200)
+	status(running, session.StatusCancelling)
+	if body := cancel(running, 200); !strings.Contains(body, running) {
+		t.Errorf("cancel again: %s, want the session's id", body)
+	}
+	for _, ended := range []session.Status{session.StatusCompleted, session.StatusFailed, session.StatusTimedOut} {
+		id := r.post(`{"data":"ended"}`)
+		r.claim(id, 1)
+		r.end(id, ended)
+		cancel(id, 409)
+		status(id, ended)
+	}
+}
+
+func TestRetry(t *testing.T) {
+	r := newRESTRig(t, nil)
+	retry := func(id string, want int, says string) {
+		t.Helper()
+		if got := r.send("POST", "/api/v1/sessions/"+id+"/retry", "{}"); got.status != want || !strings.Contains(got.body, says) {
+			t.Errorf("retry: %d %s, want %d with %q", got.status, got.body, want, says)
+		}
+	}
+	ended := func(status session.Status) string {
+		t.Helper()
+		id := r.post(`{"data":"x","dedup_key":"` + string(status) + `"}`)
+		r.claim(id, 1)
+		r.end(id, status)
+		return id
+	}
+	for _, status := range []session.Status{session.StatusFailed, session.StatusTimedOut, session.StatusCancelled} {
+		id := ended(status)
+		retry(id, 202, id)
+		retry(id, 409, "pending")
+		var list listed
+		if r.get("/api/v1/sessions?status=pending", &list); !slices.Contains(list.ids(), id) {
+			t.Errorf("pending sessions are %v, want %s among them", list.ids(), id)
+		}
+		queued, err := r.journal.Queued(t.Context())
+		if err != nil || !slices.ContainsFunc(queued, func(q journal.Queued) bool { return q.Session == id && q.Attempt == 2 }) {
+			t.Errorf("queued %+v, %v, want attempt 2 of %s", queued, err, id)
+		}
+		if owner, err := r.journal.Owner(t.Context(), string(status)); owner != id || err != nil {
+			t.Errorf("the key has the owner %q, %v, want %s", owner, err, id)
+		}
+	}
+	retry(ended(session.StatusCompleted), 409, "completed")
+	running := r.post(`{"data":"running"}`)
+	r.claim(running, 1)
+	retry(running, 409, "in_progress")
+	first := r.post(`{"data":"x","dedup_key":"shared"}`)
+	r.claim(first, 1)
+	r.end(first, session.StatusFailed)
+	second := r.post(`{"data":"x","dedup_key":"shared"}`)
+	retry(first, 409, second)
+	r.send("POST", "/api/v1/sessions/"+second+"/cancel", "")
+	retry(first, 202, first)
+}
+
+func TestTimelinePages(t *testing.T) {
+	r := newRESTRig(t, nil)
+	id := r.post(`{"data":"x"}`)
+	for i := range 5 {
+		r.store(id, session.Fact{Noted: &session.Noted{Text: fmt.Sprint("note ", i)}})
+	}
+	read := func(after int64, limit int) session.Events {
+		t.Helper()
+		var e session.Events
+		r.get(fmt.Sprintf("/api/v1/sessions/%s/timeline?after=%d&limit=%d", id, after, limit), &e)
+		return e
+	}
+	var got []string
+	next := int64(0)
+	for range 4 {
+		page := read(next, 2)
+		for _, e := range page.Events {
+			got = append(got, e.Content)
+		}
+		next = page.Next
+	}
+	if diff := cmp.Diff([]string{"note 0", "note 1", "note 2", "note 3", "note 4"}, got); diff != "" {
+		t.Errorf("the pages differ (-want +got):\n%s", diff)
+	}
+	if page := read(next, 2); page.Next != next || len(page.Events) != 0 {
+		t.Errorf("where nothing is new: %+v, want no event and next %d", page, next)
+	}
+	for _, query := range []string{"after=-1", "limit=0", "limit=1001", "after=x", "before=1"} {
+		if a := r.send("GET", "/api/v1/sessions/"+id+"/timeline?"+query, ""); a.status != 400 {
+			t.Errorf("%s: %d %s, want 400", query, a.status, a.body)
+		}
+	}
+}
+
+func TestLists(t *testing.T) {
+	r := newRESTRig(t, nil)
+	var ids []string
+	for i := range 5 {
+		id := r.post(fmt.Sprintf(`{"data":"alert %d","alert_type":"%s"}`, i, []string{"crash", "other"}[i%2]))
+		ids = append(ids, id)
+	}
+	r.claim(ids[1], 1)
+	r.claim(ids[0], 1)
+	r.end(ids[0], session.StatusCompleted)
+	reversed := slices.Clone(ids)
+	slices.Reverse(reversed)
+	for _, c := range []struct {
+		query string
+		want  []string
+	}{
+		{"", reversed},
+		{"?sort_order=asc", ids},
+		{"?page_size=2", reversed[:2]},
+		{"?page_size=2&page=3", reversed[4:]},
+		{"?page=9", []string{}},
+		{"?status=completed", ids[:1]},
+		{"?status=in_progress,completed&sort_order=asc", ids[:2]},
+		{"?alert_type=other&sort_order=asc", []string{ids[1], ids[3]}},
+		{"?chain_id=default&sort_order=asc", []string{ids[1], ids[3]}},
+		{"?start_date=2100-01-01", []string{}},
+		{"?end_date=2000-01-01T00:00:00Z", []string{}},
+		{"?sort_by=duration&page_size=1", ids[:1]},
+	} {
+		var list listed
+		r.get("/api/v1/sessions"+c.query, &list)
+		if diff := cmp.Diff(c.want, list.ids()); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", c.query, diff)
+		}
+	}
+	var page listed
+	if r.get("/api/v1/sessions?page_size=2", &page); page.Pagination != (pagination{1, 2, 3, 5}) {
+		t.Errorf("pagination %+v, want page 1 of 3 with 2 each, 5 in all", page.Pagination)
+	}
+	var open struct {
+		Active, Queued []struct {
+			ID       string `json:"id"`
+			Position int    `json:"queue_position"`
+		}
+	}
+	r.get("/api/v1/sessions/active", &open)
+	if len(open.Active) != 1 || open.Active[0].ID != ids[1] || len(open.Queued) != 3 || open.Queued[0].ID != ids[2] || open.Queued[2].Position != 3 {
+		t.Errorf("active %+v, want %s running and %v queued", open, ids[1], ids[2:])
+	}
+	if got, want := r.send("GET", "/api/v1/sessions/filter-options", "").body, `{"alert_types":["crash","other"],"chain_ids":["crash","default"],"statuses":["pending","in_progress","cancelling","completed","failed","cancelled","timed_out"]}`; got != want {
+		t.Errorf("filter options\ngot  %s\nwant %s", got, want)
+	}
+	// A second process sees the same from the start.
+	other := r.open()
+	bustest.Eventually(t, "the second index to have read all", other.index.ready)
+	items, total := other.index.page(listQuery{page: 1, pageSize: 100, sortBy: "created_at"})
+	if total != 5 || items[0].ID != ids[4] || items[4].Status != session.StatusCompleted {
+		t.Errorf("the second index has %d items, want the same 5", total)
+	}
+}
+
+func TestSystem(t *testing.T) {
+	r := newRESTRig(t, nil)
+	for path, want := range map[string]string{
+		"/api/v1/alert-types":          `{"alert_types":[{"type":"crash","chain_id":"crash"}],"default":"crash"}`,
+		"/api/v1/runbooks":             `[]`,
+		"/api/v1/system/warnings":      `{"warnings":[]}`,
+		"/api/v1/system/mcp-servers":   `{"servers":[]}`,
+		"/api/v1/system/default-tools": `{"alert_type":"crash","chain_id":"crash","servers":[{"name":"own","tools":[]}]}`,
+	} {
+		if got := r.send("GET", path, ""); got.status != 200 || got.body != want {
+			t.Errorf("GET %s: %d %s, want 200 %s", path, got.status, got.body, want)
+		}
+	}
+	if got := r.send("GET", "/api/v1/system/config", ""); got.status != 200 || !strings.Contains(got.body, `"agent_chains"`) {
+		t.Errorf("config: %d %s, want the chains", got.status, got.body)
+	}
+	bustest.Eventually(t, "the index to have read all", r.index.ready)
+	if got := r.send("GET", pathHealth, ""); got.status != 200 || !strings.Contains(got.body, `"status":"healthy","version":"v1","checks":{`) {
+		t.Errorf("health: %d %s, want 200 healthy", got.status, got.body)
+	}
+	r.handler.backend.Store(nil)
+	for path, want := range map[string]int{pathHealth: 503, pathReady: 503, pathAlive: 200, pathMetrics: 200, "/api/v1/sessions": 503} {
+		if got := r.send("GET", path, ""); got.status != want {
+			t.Errorf("without a bus, GET %s: %d %s, want %d", path, got.status, got.body, want)
+		}
+	}
+}
+
+func TestAccess(t *testing.T) {
+	var network httpguard.Network
+	for _, c := range []struct {
+		name         string
+		proxies      []string
+		secret       string
+		token        string
+		header       []string
+		status       int
+		author, says string
+	}{
+		{name: "no token is set", status: 202, author: AuthorAPI},
+		{name: "no token", token: "s3cret", status: 401},
+		{name: "the token", token: "s3cret", header: []string{"Authorization", "Bearer s3cret"}, status: 202, author: AuthorAPI},
+		{name: "a user header of anybody", header: []string{"X-Forwarded-User", "ann", "X-Forwarded-User", "bob"}, status: 202, author: AuthorAPI},
+		{name: "a proxy", proxies: []string{"192.0.2.0/24"}, token: "s3cret", header: []string{"From", "192.0.2.7:1", "X-Forwarded-User", "ann", "X-Remote-User", "bob"}, status: 202, author: "ann"},
+		{name: "a proxy's e-mail", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1", "X-Forwarded-Email", "ann@x"}, status: 202, author: "ann@x"},
+		{name: "a proxy's remote user", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1", "X-Remote-User", "bob"}, status: 202, author: "bob"},
+		{name: "a proxy without a user", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1"}, status: 202, author: AuthorAPI},
+		{name: "a header twice", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1", "X-Forwarded-User", "ann", "X-Forwarded-User", "bob"}, status: 400, says: "twice"},
+		{name: "another machine", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.8:1", "X-Forwarded-User", "ann"}, status: 202, author: AuthorAPI},
+		{name: "loopback without a secret", proxies: []string{"127.0.0.1"}, header: []string{"X-Forwarded-User", "ann"}, status: 202, author: AuthorAPI},
+		{name: "loopback with a wrong secret", proxies: []string{"127.0.0.1"}, secret: "p", header: []string{"X-Tocsin-Proxy", "q", "X-Forwarded-User", "ann"}, status: 202, author: AuthorAPI},
+		{name: "loopback with the secret", proxies: []string{"127.0.0.1"}, secret: "p", token: "s3cret", header: []string{"X-Tocsin-Proxy", "p", "X-Forwarded-User", "ann"}, status: 202, author: "ann"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRESTRig(t, func(cfg *handlerConfig) {
+				cfg.token, cfg.proxies.Secret = c.token, c.secret
+				for _, text := range c.proxies {
+					if err := network.UnmarshalText([]byte(text)); err != nil {
+						t.Fatal(err)
+					}
+					cfg.proxies.Networks = append(cfg.proxies.Networks, network)
+				}
+			})
+			got := r.send("POST", alerts, `{"data":"x"}`, c.header...)
+			if got.status != c.status || !strings.Contains(got.body, c.says) {
+				t.Fatalf("got %d %s, want %d with %q", got.status, got.body, c.status, c.says)
+			}
+			var list listed
+			r.get("/api/v1/sessions", &list)
+			if c.author != "" && (len(list.Sessions) != 1 || list.Sessions[0].Author != c.author) {
+				t.Errorf("sessions %+v, want one of %s", list.Sessions, c.author)
+			}
+		})
+	}
+}
+
+// FuzzParseSubmission checks that no body makes the parser panic, and that what it accepts is
+// within the bounds.
+func FuzzParseSubmission(f *testing.F) {
+	for _, seed := range []string{`{"data":"x"}`, `{"data":{"a":1},"mcp":{"servers":[{"name":"k","tools":["a"]}]}}`, `{"alert_id":"a","dedup_key":null}`, `{"data":"\ud800"}`, `[`, `{"data":`} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r, err := parseSubmission(body)
+		if err != nil {
+			var refusal *Refusal
+			if !asRefusal(err, &refusal) || refusal.Status != http.StatusBadRequest {
+				t.Errorf("%q: %v, want a refusal with 400", body, err)
+			}
+			return
+		}
+		if isEmptyData(r.Data) && r.Data != "" {
+			t.Errorf("%q: accepted the empty data %q", body, r.Data)
+		}
+		if len(r.Servers) > maxServers {
+			t.Errorf("%q: %d servers, want at most %d", body, len(r.Servers), maxServers)
+		}
+	})
+}

@@ -1,0 +1,641 @@
+package investigator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/tocsin-bus/tocsin/services/investigator/config"
+	"github.com/tocsin-bus/tocsin/services/investigator/journal"
+	"github.com/tocsin-bus/tocsin/services/investigator/session"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
+)
+
+// The authors of sessions that no person names. AuthorMCP and AuthorCLI are followed by the name
+// of the client or user.
+const (
+	AuthorAPI     = "api-client"
+	AuthorTrigger = "trigger"
+	AuthorMCP     = "mcp:"
+	AuthorCLI     = "cli:"
+)
+
+// Bounds of a submission, in bytes but for the Idempotency-Key.
+const (
+	maxData           = 1 << 20
+	maxName           = 200 // of a type, a chain
+	maxDedupKey       = 1000
+	maxFingerprint    = 500
+	maxIdempotencyKey = 200 // characters
+)
+
+// Times of a submission.
+const (
+	// reservationWait is how long a submission waits for another one with the same dedup_key that
+	// is under way. One whose process died can be taken over after 10 s.
+	reservationWait  = 11 * time.Second
+	reservationPause = 20 * time.Millisecond
+	// queueRetry, storeRetry and busRetry are when a refused submission is of use again, in
+	// seconds.
+	queueRetry = 10
+	storeRetry = 60
+	busRetry   = 1
+)
+
+// maxReservations is how often a dedup_key is reserved again whose owner has ended.
+const maxReservations = 20
+
+// The answers to a submission.
+const (
+	statusQueued = "queued"
+	statusJoined = "joined"
+)
+
+// Refusal is why a request is refused: a status as in HTTP, a message for people, and when to try
+// again.
+type Refusal = httpserve.Refusal //nolint:errname // refusal is the word for it everywhere
+
+// Request submits an alert.
+type Request struct {
+	AlertType string
+	Chain     string // wins over the type
+	// Data is the alert's text; AlertID that of a stored alert instead. Alert is that alert where
+	// the caller has it.
+	Data    string
+	AlertID string
+	Alert   *alert.Alert
+	Runbook string
+	// Servers narrow the MCP servers, and Selection is that as it was submitted.
+	Servers     []config.Selection
+	Selection   json.RawMessage
+	Fingerprint string
+	// DedupKey is that of the stored alert where it is empty.
+	DedupKey string
+	// Author is one of the constants above, or a person's name.
+	Author string
+	// IdempotencyKey gives the same answer to the same request, which BodyDigest identifies.
+	IdempotencyKey, BodyDigest string
+}
+
+// Answer is the answer to a submission.
+type Answer struct {
+	SessionID string `json:"session_id"`
+	Status    string `json:"status"`
+	Message   string `json:"message,omitempty"`
+}
+
+// Joined reports whether the alert became a note of an open session.
+func (a Answer) Joined() bool { return a.Status == statusJoined }
+
+// alertFinder finds a stored alert by its id, as it was stored last, and reports whether there is
+// one.
+type alertFinder func(ctx context.Context, id string) (alert.Alert, bool, error)
+
+// submitter submits sessions: for REST, triggers, and requests on the bus.
+type submitter struct {
+	journal *journal.Journal
+	texts   *journal.TextStore
+	log     *sessionLog
+	index   *index
+	config  func() *config.Config
+	alerts  alertFinder
+	// mask masks the text of an alert.
+	mask   func(string) string
+	joins  *joins
+	now    func() time.Time
+	logger *slog.Logger
+
+	mu sync.Mutex
+	// underWay are sessions that this process has admitted, and the index may not have yet.
+	underWay map[string]admitted
+	// keys are the Idempotency-Keys of requests under way. A channel is closed when its request
+	// ends.
+	keys map[string]chan struct{}
+}
+
+// Submit stores a session and queues it, or joins the alert to an open session with the same
+// dedup_key. Its error is a [*Refusal].
+func (s *submitter) Submit(ctx context.Context, r Request) (Answer, error) {
+	a, err := s.submit(ctx, r)
+	if err == nil {
+		return a, nil
+	}
+	if httpserve.AsRefusal(err) != nil {
+		return Answer{}, err
+	}
+	s.logger.Warn("an alert could not be submitted", "error", err)
+	return Answer{}, explainStore(err)
+}
+
+// explainStore returns the refusal for an error of the bus.
+func explainStore(err error) *Refusal {
+	if errors.Is(err, journal.ErrFull) {
+		return httpserve.Refuse(http.StatusServiceUnavailable, "the store of investigation sessions is full: raise system.retention.max_bytes, or wait until ended sessions are deleted").Retry(storeRetry)
+	}
+	return httpserve.Refuse(http.StatusServiceUnavailable, "the bus does not answer right now: "+err.Error()).Retry(busRetry)
+}
+
+func (s *submitter) submit(ctx context.Context, r Request) (Answer, error) {
+	if r.IdempotencyKey != "" {
+		if err := checkIdempotencyKey(r.IdempotencyKey); err != nil {
+			return Answer{}, err
+		}
+		unlock, err := s.lockKey(ctx, r.IdempotencyKey)
+		if err != nil {
+			return Answer{}, err
+		}
+		defer unlock()
+		stored, known, err := s.journal.Recall(ctx, r.IdempotencyKey, r.BodyDigest)
+		if err != nil {
+			return Answer{}, explainKey(err)
+		}
+		if known {
+			return s.repeat(ctx, r, stored)
+		}
+	}
+	submitted, err := s.prepare(ctx, &r)
+	if err != nil {
+		return Answer{}, err
+	}
+	return s.store(ctx, r, submitted)
+}
+
+// lockKey waits until no other request of this process with the Idempotency-Key is under way:
+// several would count for the bound of the queue.
+func (s *submitter) lockKey(ctx context.Context, key string) (unlock func(), err error) {
+	for {
+		s.mu.Lock()
+		other := s.keys[key]
+		if other == nil {
+			ended := make(chan struct{})
+			s.keys[key] = ended
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				delete(s.keys, key)
+				close(ended)
+			}, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-other:
+		}
+	}
+}
+
+func checkIdempotencyKey(key string) error {
+	if n := utf8.RuneCountInString(key); n < 1 || n > maxIdempotencyKey || !utf8.ValidString(key) {
+		return badRequest("Idempotency-Key must have 1 to %d characters", maxIdempotencyKey)
+	}
+	return nil
+}
+
+func explainKey(err error) error {
+	if errors.Is(err, journal.ErrOther) {
+		return httpserve.Refuse(http.StatusConflict, "the Idempotency-Key was used for another request: use a new key for it")
+	}
+	return err
+}
+
+// repeat answers a request whose Idempotency-Key is known. The process that stored the answer may
+// have ended before it stored the session, which is then done now.
+func (s *submitter) repeat(ctx context.Context, r Request, stored []byte) (Answer, error) {
+	var a Answer
+	if err := json.Unmarshal(stored, &a); err != nil {
+		return Answer{}, fmt.Errorf("read the stored answer to an Idempotency-Key: %w", err)
+	}
+	if a.Joined() {
+		return a, nil
+	}
+	last, err := s.journal.Last(ctx, a.SessionID)
+	if err != nil {
+		return Answer{}, err
+	}
+	if last.Seq > 0 || s.expired(a.SessionID) {
+		return a, nil
+	}
+	submitted, err := s.prepare(ctx, &r)
+	if err != nil {
+		return Answer{}, err
+	}
+	submitted.ID = a.SessionID
+	if r.DedupKey != "" {
+		owner, ok, err := s.journal.Reserve(ctx, r.DedupKey, a.SessionID)
+		if err != nil {
+			return Answer{}, err
+		}
+		if !ok && owner != "" { // another request came in between
+			joined, _, err := s.join(ctx, owner, r)
+			return joined, err
+		}
+	}
+	if err := s.append(ctx, submitted, r.Data); err != nil {
+		return Answer{}, err
+	}
+	return a, nil
+}
+
+// prepare checks a request, and returns the first fact of its session without the id and the
+// text. It sets the request's text, masked, and its dedup_key.
+func (s *submitter) prepare(ctx context.Context, r *Request) (session.Submitted, error) {
+	if err := checkRequest(r); err != nil {
+		return session.Submitted{}, err
+	}
+	cfg := s.config()
+	alertType := r.AlertType
+	if alertType == "" {
+		alertType = cfg.Defaults.AlertType
+	}
+	plan, err := cfg.Plan(config.PlanRequest{Chain: r.Chain, AlertType: alertType, Servers: r.Servers, RunbookURL: r.Runbook})
+	if err != nil {
+		return session.Submitted{}, httpserve.Refuse(http.StatusBadRequest, err.Error())
+	}
+	stored, err := s.storedAlert(ctx, r)
+	if err != nil {
+		return session.Submitted{}, err
+	}
+	if stored != nil {
+		text, err := json.Marshal(stored)
+		if err != nil {
+			return session.Submitted{}, fmt.Errorf("encode alert %s: %w", stored.ID, err)
+		}
+		r.Data = string(text)
+		if r.DedupKey == "" {
+			r.DedupKey = stored.DedupKey
+		}
+	}
+	if r.Data, err = s.masked(r.Data); err != nil {
+		return session.Submitted{}, err
+	}
+	return session.Submitted{
+		AlertType: alertType, Author: r.Author, Alert: s.maskedAlert(stored, r.Data), DedupKey: r.DedupKey,
+		Selection: r.Selection, Fingerprint: r.Fingerprint, Plan: plan,
+	}, nil
+}
+
+// masked returns the masked text. What can't be masked is not stored.
+func (s *submitter) masked(text string) (masked string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = httpserve.Refuse(http.StatusInternalServerError, "the alert's data can't be masked, so it is not stored")
+		}
+	}()
+	return s.mask(text), nil
+}
+
+// maskedAlert returns the alert with its texts masked. Where masking broke the JSON, only what
+// identifies the alert is kept.
+func (s *submitter) maskedAlert(a *alert.Alert, masked string) *alert.Alert {
+	if a == nil {
+		return nil
+	}
+	kept := &alert.Alert{}
+	if json.Unmarshal([]byte(masked), kept) != nil {
+		kept = &alert.Alert{}
+	}
+	kept.ID, kept.Severity, kept.Category, kept.Timestamp = a.ID, a.Severity, a.Category, a.Timestamp
+	kept.Source, kept.App, kept.DedupKey, kept.CorrelationID = a.Source, a.App, a.DedupKey, a.CorrelationID
+	return kept
+}
+
+func checkRequest(r *Request) error {
+	hasAlert := r.AlertID != "" || r.Alert != nil
+	for _, text := range []struct{ name, value string }{
+		{"alert_type", r.AlertType}, {"chain", r.Chain}, {"data", r.Data}, {"alert_id", r.AlertID}, {"runbook", r.Runbook},
+		{"slack_message_fingerprint", r.Fingerprint}, {"dedup_key", r.DedupKey},
+	} {
+		if !utf8.ValidString(text.value) {
+			return badRequest("%s is not UTF-8", text.name)
+		}
+	}
+	switch {
+	case r.Data == "" && !hasAlert:
+		return badRequest("data or alert_id is missing: send the alert's data, or the id of a stored alert")
+	case r.Data != "" && hasAlert:
+		return badRequest("data and alert_id exclude each other: send one of them")
+	case len(r.Data) > maxData:
+		return httpserve.Refuse(http.StatusRequestEntityTooLarge, fmt.Sprintf("data has %d bytes, and may have %d", len(r.Data), maxData))
+	case !hasAlert && isEmptyData(r.Data):
+		return badRequest("data is empty: send what is known of the alert")
+	case len(r.AlertType) > maxName:
+		return badRequest("alert_type may have %d bytes", maxName)
+	case len(r.Chain) > maxName:
+		return badRequest("chain may have %d bytes", maxName)
+	case len(r.DedupKey) > maxDedupKey:
+		return badRequest("dedup_key may have %d bytes", maxDedupKey)
+	case len(r.Fingerprint) > maxFingerprint:
+		return badRequest("slack_message_fingerprint may have %d bytes", maxFingerprint)
+	}
+	return nil
+}
+
+func isEmptyData(text string) bool {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return true
+	}
+	var object map[string]json.RawMessage
+	return text[0] == '{' && len(text) < 100 && json.Unmarshal([]byte(text), &object) == nil && len(object) == 0
+}
+
+func badRequest(format string, args ...any) *Refusal {
+	return httpserve.Refuse(http.StatusBadRequest, fmt.Sprintf(format, args...))
+}
+
+// storedAlert returns the alert that the request names, or nil.
+func (s *submitter) storedAlert(ctx context.Context, r *Request) (*alert.Alert, error) {
+	if r.Alert != nil {
+		return r.Alert, nil
+	}
+	if r.AlertID == "" {
+		return nil, nil
+	}
+	a, found, err := s.alerts(ctx, r.AlertID)
+	if err != nil {
+		return nil, fmt.Errorf("look up alert %s: %w", r.AlertID, err)
+	}
+	if !found {
+		return nil, httpserve.Refuse(http.StatusNotFound, "there is no stored alert with this alert_id")
+	}
+	return &a, nil
+}
+
+// store reserves the dedup_key, admits the session, and stores it.
+func (s *submitter) store(ctx context.Context, r Request, submitted session.Submitted) (answer Answer, err error) {
+	submitted.ID = journal.NewSession()
+	for range maxReservations {
+		owner := ""
+		if r.DedupKey != "" {
+			if owner, err = s.reserve(ctx, r.DedupKey, submitted.ID); err != nil {
+				return Answer{}, err
+			}
+		}
+		if owner == "" {
+			return s.storeNew(ctx, r, submitted)
+		}
+		answer, ended, err := s.join(ctx, owner, r)
+		if !ended {
+			return answer, err
+		}
+		// Its worker has not freed the key yet.
+		if err := s.journal.Free(ctx, r.DedupKey, owner); err != nil {
+			return Answer{}, err
+		}
+	}
+	return Answer{}, fmt.Errorf("reserve the dedup_key: %w", journal.ErrBusy)
+}
+
+// reserve makes the session the owner of a dedup_key, or returns the session that is.
+func (s *submitter) reserve(ctx context.Context, key, id string) (owner string, err error) {
+	deadline := s.now().Add(reservationWait)
+	for {
+		owner, ok, err := s.journal.Reserve(ctx, key, id)
+		if err != nil || ok {
+			return "", err
+		}
+		last, err := s.journal.Last(ctx, owner)
+		if err != nil || last.Seq > 0 {
+			return owner, err
+		}
+		// The other request is under way, or its process ended.
+		if s.now().After(deadline) {
+			return "", fmt.Errorf("reserve the dedup_key: %w", journal.ErrBusy)
+		}
+		if err := pause(ctx, reservationPause); err != nil {
+			return "", err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// join notes the alert in an open session. ended means that the session is over, and the alert is
+// not noted.
+func (s *submitter) join(ctx context.Context, id string, r Request) (a Answer, ended bool, err error) {
+	err = s.log.view(ctx, id, func(owner *session.Session) error { ended = owner.Ended(); return nil })
+	if errors.Is(err, errNoSession) {
+		return Answer{}, true, nil // deleted
+	}
+	if err != nil || ended {
+		return Answer{}, ended, err
+	}
+	a = Answer{SessionID: id, Status: statusJoined}
+	if stored, known, err := s.remember(ctx, r, a); err != nil || known {
+		return stored, false, err
+	}
+	return a, false, s.joins.add(ctx, id, r.Data)
+}
+
+// remember stores the answer to a request with an Idempotency-Key. known means that the same
+// request was answered meanwhile.
+func (s *submitter) remember(ctx context.Context, r Request, a Answer) (stored Answer, known bool, err error) {
+	if r.IdempotencyKey == "" {
+		return a, false, nil
+	}
+	data, err := json.Marshal(a)
+	if err != nil {
+		return Answer{}, false, fmt.Errorf("encode an answer: %w", err)
+	}
+	data, known, err = s.journal.Remember(ctx, r.IdempotencyKey, r.BodyDigest, data)
+	if err != nil || !known {
+		return a, false, explainKey(err)
+	}
+	stored, err = s.repeat(ctx, r, data)
+	return stored, true, err
+}
+
+// storeNew stores a session that owns its dedup_key.
+func (s *submitter) storeNew(ctx context.Context, r Request, submitted session.Submitted) (answer Answer, err error) {
+	free := true
+	defer func() {
+		if !free || r.DedupKey == "" {
+			return
+		}
+		// Also where the client left: others would wait for 10 s.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freeTimeout)
+		defer cancel()
+		if err := s.journal.Free(ctx, r.DedupKey, submitted.ID); err != nil {
+			s.logger.Info("a dedup_key could not be freed; it is taken over after 10 s", "error", err)
+		}
+	}()
+	if err := s.admit(ctx, submitted); err != nil {
+		return Answer{}, err
+	}
+	defer func() {
+		if free {
+			s.leave(submitted.ID)
+		}
+	}()
+	answer = Answer{SessionID: submitted.ID, Status: statusQueued, Message: "The alert is queued for investigation."}
+	stored, known, err := s.remember(ctx, r, answer)
+	if err != nil || known {
+		return stored, err
+	}
+	if err := s.append(ctx, submitted, r.Data); err != nil {
+		return Answer{}, err
+	}
+	free = false
+	return answer, nil
+}
+
+// freeTimeout bounds freeing a dedup_key after a failure.
+const freeTimeout = 2 * time.Second
+
+// admitted is a session that this process has admitted.
+type admitted struct {
+	at time.Time
+	// rated means that it counts for max_per_hour.
+	rated bool
+}
+
+// underWayTime is how long an admitted session may be missing in the index.
+const underWayTime = 30 * time.Second
+
+// admit checks that there is room for one more session. Until the index has it, or leave is called,
+// the session counts as one that waits.
+func (s *submitter) admit(ctx context.Context, submitted session.Submitted) error {
+	cfg := s.config()
+	if err := s.journal.Admit(ctx, int64(cfg.System.Retention.MaxBytes)); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	rated := 0
+	for id, a := range s.underWay {
+		switch {
+		case s.index.has(id) || now.Sub(a.at) > underWayTime:
+			delete(s.underWay, id)
+		case a.rated:
+			rated++
+		}
+	}
+	if n := s.index.waiting() + len(s.underWay); n >= cfg.Queue.MaxQueuedSessions {
+		return httpserve.Refuse(http.StatusTooManyRequests, fmt.Sprintf("the queue is full: %d sessions wait", n)).Retry(queueRetry)
+	}
+	a := admitted{now, countsForRate(submitted.Author)}
+	if a.rated {
+		times := s.index.startedByThemselves(now.Add(-rateWindow))
+		if n := len(times) + rated; n >= cfg.Queue.MaxPerHour {
+			wait := rateWindow
+			if len(times) > 0 {
+				wait = times[0].Add(rateWindow).Sub(now)
+			}
+			return httpserve.Refuse(http.StatusTooManyRequests, fmt.Sprintf("triggers and MCP have started %d sessions in the last hour, and max_per_hour is %d", n, cfg.Queue.MaxPerHour)).
+				Retry(max(1, int(wait/time.Second)))
+		}
+	}
+	s.underWay[submitted.ID] = a
+	return nil
+}
+
+// leave forgets an admitted session that was not stored.
+func (s *submitter) leave(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.underWay, id)
+}
+
+// append stores the session's first message, and queues it.
+func (s *submitter) append(ctx context.Context, submitted session.Submitted, data string) error {
+	text, apart := session.NewText(data)
+	if apart {
+		if _, err := s.texts.Put(ctx, submitted.ID, []byte(data)); err != nil {
+			return err
+		}
+	}
+	submitted.Data = text
+	message, err := session.Encode([]session.Fact{{Time: s.now(), Submitted: &submitted}})
+	if err != nil {
+		return err
+	}
+	_, err = s.journal.Append(ctx, submitted.ID, 0, message)
+	switch {
+	case err == nil, errors.Is(err, journal.ErrConflict): // the same request, by another process
+	case errors.Is(err, journal.ErrFull), errors.Is(err, journal.ErrTooLarge):
+		return err
+	default: // it may be stored
+		last, lastErr := s.journal.Last(context.WithoutCancel(ctx), submitted.ID)
+		if lastErr != nil || last.Seq == 0 {
+			return err
+		}
+	}
+	if err := s.journal.Enqueue(ctx, submitted.ID, 1); err != nil {
+		s.logger.Info("a session could not be queued; the next sweep queues it", "session", submitted.ID, "error", err)
+	}
+	return nil
+}
+
+// reserveAgain makes an ended session the owner of its dedup_key again. It refuses where an open
+// session has it.
+func (s *submitter) reserveAgain(ctx context.Context, key, id string) error {
+	for range maxReservations {
+		owner, err := s.reserve(ctx, key, id)
+		if err != nil || owner == "" {
+			return err
+		}
+		open := false
+		err = s.log.view(ctx, owner, func(other *session.Session) error { open = !other.Ended(); return nil })
+		if err != nil && !errors.Is(err, errNoSession) {
+			return err
+		}
+		if open {
+			return httpserve.Refuse(http.StatusConflict, "another open session has the dedup_key of this one: "+owner)
+		}
+		if err := s.journal.Free(ctx, key, owner); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("reserve the dedup_key: %w", journal.ErrBusy)
+}
+
+// freeUnlessOpen frees the dedup_key of a session whose retry failed, unless another retry made it
+// pending.
+func (s *submitter) freeUnlessOpen(ctx context.Context, key, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freeTimeout)
+	defer cancel()
+	open := true
+	err := s.log.view(ctx, id, func(own *session.Session) error { open = !own.Ended(); return nil })
+	if err == nil && !open {
+		err = s.journal.Free(ctx, key, id)
+	}
+	if err != nil {
+		s.logger.Info("a dedup_key could not be freed; the next session with it takes it over", "session", id, "error", err)
+	}
+}
+
+// expired reports whether a session of an age may have been deleted.
+func (s *submitter) expired(id string) bool {
+	parsed, err := ulid.ParseStrict(id)
+	return err != nil || s.now().Sub(parsed.Timestamp()) > time.Duration(s.config().System.Retention.Sessions)
+}
+
+// digestOf identifies the body of a request.
+func digestOf(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
