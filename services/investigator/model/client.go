@@ -79,8 +79,8 @@ func (c *Client) Ask(ctx context.Context, r Request, onChunk func(attempt int, c
 	failures := 0
 	for attempt := 0; ; attempt++ {
 		answer, failure := c.try(ctx, r, func(chunk Chunk) { onChunk(attempt, chunk) })
-		answer.Attempts = attempt + 1
 		if failure == nil {
+			answer.Attempts = attempt + 1
 			return answer, nil
 		}
 		if ctx.Err() != nil {
@@ -89,6 +89,7 @@ func (c *Client) Ask(ctx context.Context, r Request, onChunk func(attempt int, c
 		wait, verdict := c.retry.Next(failures, failure, rand.Float64()) //nolint:gosec // it spreads load
 		if errors.Is(failure, errOpen) {
 			wait, verdict = failure.RetryAfter, Later
+			attempt-- // there was no request
 		}
 		switch verdict {
 		case GiveUp:
@@ -133,10 +134,10 @@ func (c *Client) try(ctx context.Context, r Request, onChunk func(Chunk)) (answe
 			done(time.Now(), failure)
 		}
 	}()
-	ctx, cancel := context.WithCancel(ctx)
+	asking, cancel := context.WithCancel(ctx) // ends before the deferred function above reads ctx
 	defer cancel()
 	g := gathering{request: r}
-	for chunk, err := range c.model.Generate(ctx, r) {
+	for chunk, err := range c.model.Generate(asking, r) {
 		if err != nil {
 			return Answer{}, failureOf(err)
 		}

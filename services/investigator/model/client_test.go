@@ -173,6 +173,94 @@ func TestClientRetries(t *testing.T) {
 	}
 }
 
+// TestClientOpensTheBreaker: failed requests count, refused ones and those of a caller that gave
+// up do not.
+func TestClientOpensTheBreaker(t *testing.T) {
+	tests := []struct {
+		name   string
+		script []step
+		asks   int
+		open   bool
+	}{
+		{"six failed requests", fails(model.Unavailable, 0), 2, true},
+		{"three failed requests", fails(model.Unavailable, 0), 1, false},
+		{"cut streams", []step{text("half")}, 2, true},
+		{"refused requests", fails(model.Refused, 0), 9, false},
+		{"callers that gave up", []step{{wait: time.Hour}}, 9, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &model.Breaker{}
+				client := model.NewClient(&scripted{scripts: [][]step{test.script}}, model.DefaultRetry(), b)
+				for range test.asks {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+					if _, err := client.Ask(ctx, question("why?"), func(int, model.Chunk) {}); err == nil {
+						t.Error("got an answer, want an error")
+					}
+					cancel()
+				}
+				if b.Open() != test.open {
+					t.Errorf("open %t, want %t", b.Open(), test.open)
+				}
+			})
+		})
+	}
+}
+
+// TestClientWithOpenBreaker: a provider that fails is not asked until the trial, and a wait for
+// the trial is no attempt.
+func TestClientWithOpenBreaker(t *testing.T) {
+	good := [][]step{{text("good"), done()}}
+	tests := []struct {
+		name     string
+		scripts  [][]step
+		patient  bool
+		deadline time.Duration
+		asked    int
+		attempts int
+		after    time.Duration
+		kind     model.Kind
+		open     bool
+	}{
+		{"with a next provider", good, false, time.Hour, 0, 0, 0, model.Unavailable, true},
+		{"without one", good, true, time.Hour, 1, 1, model.BreakerPause, "", false},
+		{"the trial fails, then the next one", [][]step{fails(model.Unavailable, 0), good[0]}, true, time.Hour, 2, 2, 2 * model.BreakerPause, "", false},
+		{"every trial fails", [][]step{fails(model.Unavailable, 0)}, true, time.Hour, 3, 0, 3 * model.BreakerPause, model.Unavailable, true},
+		{"the deadline is before the trial", good, true, 29 * time.Second, 0, 0, 0, model.Unavailable, true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), test.deadline)
+				defer cancel()
+				b, start := &model.Breaker{}, time.Now()
+				for range model.BreakerFailures {
+					done, _ := b.Allow(start)
+					done(start, &model.Error{Kind: model.Unavailable})
+				}
+				m := &scripted{scripts: test.scripts}
+				client := model.NewClient(m, model.DefaultRetry(), b)
+				if test.patient {
+					client = client.WithLongWaits()
+				}
+				last := -1
+				got, err := client.Ask(ctx, question("why?"), func(attempt int, _ model.Chunk) { last = attempt })
+				var failure *model.Error
+				if errors.As(err, &failure) != (test.kind != "") || (failure != nil && failure.Kind != test.kind) {
+					t.Fatalf("error %v, want kind %q", err, test.kind)
+				}
+				if took := time.Since(start); len(m.asked) != test.asked || took != test.after || b.Open() != test.open {
+					t.Errorf("asked %d times in %s, open %t, want %d in %s, open %t", len(m.asked), took, b.Open(), test.asked, test.after, test.open)
+				}
+				if got.Attempts != test.attempts || (err == nil && last != test.attempts-1) {
+					t.Errorf("%d attempts, chunks of attempt %d, want %d and the last one", got.Attempts, last, test.attempts)
+				}
+			})
+		})
+	}
+}
+
 func TestClientEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -366,5 +454,25 @@ func TestEstimate(t *testing.T) {
 	r := model.Request{System: "12345678", Messages: []model.Message{{Role: "user", Text: "1234567"}}}
 	if got := model.Estimate(r); got != 5 {
 		t.Errorf("Estimate = %d, want 5 (19 bytes by 4)", got)
+	}
+}
+
+// BenchmarkRepetition adds 1 MiB in small parts. The time for each byte does not depend on the
+// length of the text, but on how often its last 30 characters stood before.
+func BenchmarkRepetition(b *testing.B) {
+	var prose strings.Builder
+	for n := 0; prose.Len() < 1<<20; n++ {
+		fmt.Fprintf(&prose, "line %d of the log of pod shop-%d\n", n, n*7919%1000)
+	}
+	for name, text := range map[string]string{"prose": prose.String(), "rows": strings.Repeat("| a | b |\n----------\n", 1<<20/21), "a line": strings.Repeat("-", 1<<20)} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				var r model.Repetition
+				for part := range slices.Chunk([]byte(text), 16) {
+					r.Add(string(part))
+				}
+			}
+		})
 	}
 }

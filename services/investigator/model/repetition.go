@@ -94,6 +94,9 @@ func (r *Repetition) add(c rune) bool {
 	}
 	r.before[i%ring] = j
 	r.last[r.hash] = i
+	if i-r.word >= MaxRepeated { // a ruler: the block of a repetition has a letter or a digit
+		return false
+	}
 	for ; j >= 0 && i-j <= MaxRepeated; j = r.before[j%ring] {
 		length := i - j
 		if length < MinRepeated {
