@@ -52,6 +52,7 @@ type execution struct {
 	fixed     int             // bytes of system and tools
 	known     int             // tokens that the provider counted
 	knownAt   int             // messages that known covers
+	density   float64         // tokens of a byte of the last request, as the provider counted; 0 before
 	resolved  bool            // the alert was resolved, and the model does not know it yet
 	since     time.Time       // when the iteration began, or was taken over
 	iteration string          // the interaction that began it
@@ -101,7 +102,9 @@ type interaction struct {
 	err       string
 	usage     model.Usage
 	duration  time.Duration
-	messages  []model.Message // as they were sent
+	system    string // as it was sent, with messages, in a request of bytes
+	messages  []model.Message
+	bytes     int
 	text      string
 	thinking  string
 	calls     []model.Call
@@ -261,7 +264,8 @@ func (s *Session) applyAsked(f *ModelAsked, t time.Time) {
 			}
 			e.ask, e.iteration, e.since = it, it.id, t
 			e.asked++
-			it.messages = e.messages[:len(e.messages):len(e.messages)]
+			r := e.request(f.Purpose, e.messages[:len(e.messages):len(e.messages)])
+			it.system, it.messages, it.bytes = r.System, r.Messages, requestBytes(r)
 		}
 	}
 	s.calls++
@@ -324,6 +328,7 @@ func (s *Session) applyAnswered(f *ModelAnswered, t time.Time) {
 		return
 	}
 	e.ask, e.last = nil, it
+	e.count(it.bytes, f.Usage)
 	s.answerEvent(it, true, it.thinking, StatusCompleted, t)
 	s.answerEvent(it, false, it.text, StatusCompleted, t)
 	calls := s.newCalls(e, it, f)

@@ -290,14 +290,10 @@ func (d *due) ask(e *execution, purpose Purpose, id string, it *interaction, rea
 	if it == nil && purpose == PurposeForcedConclusion && e.forced == "" {
 		msgs = append(msgs, model.Message{Role: model.RoleUser, Text: prompt.Forced(reason)})
 	}
-	r := model.Request{System: e.system, Messages: msgs, MaxOutputTokens: maxOutput(p)}
-	if purpose != PurposeForcedConclusion {
-		r.Tools = e.tools
+	a := &Ask{
+		ID: id, Execution: e.id, Purpose: purpose, Provider: p, Last: e.provider+1 >= len(e.providers), Attempt: 1,
+		Request: e.request(purpose, msgs),
 	}
-	if e.fixed+e.bytes+2048 > room(p) {
-		r = fit(r, room(p))
-	}
-	a := &Ask{ID: id, Execution: e.id, Purpose: purpose, Provider: p, Last: e.provider+1 >= len(e.providers), Attempt: 1, Request: r}
 	f := Fact{ModelAsked: &ModelAsked{ID: id, Execution: e.id, Purpose: purpose, Provider: p.Name, Model: p.Model}}
 	if e.forced == "" {
 		f.ModelAsked.Reason = reason
@@ -366,7 +362,7 @@ func (s *Session) summaryRequest(c *call, p Provider, text string) model.Request
 		System:          prompt.Summarize(server, tool, summaryTokens(c)),
 		Messages:        []model.Message{{Role: model.RoleUser, Text: prompt.Result(s.ID(), Head(c.Arguments, 4096), text)}},
 		MaxOutputTokens: maxOutput(p),
-	}, room(p))
+	}, room(p, c.exec.density))
 }
 
 // turn decides on the calls of a turn.
@@ -559,7 +555,7 @@ func (s *Session) executiveRequest(p Provider) model.Request {
 		System:          prompt.Executive(),
 		Messages:        []model.Message{{Role: model.RoleUser, Text: prompt.Final(s.ID(), Excerpt(s.analysis, share(p, summaryShare), "the middle was too long"))}},
 		MaxOutputTokens: maxOutput(p),
-	}, room(p))
+	}, room(p, s.density()))
 }
 
 // step names what the session is at, for people.

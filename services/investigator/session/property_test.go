@@ -25,6 +25,7 @@ func drawPlan(t *rapid.T) Plan {
 		a.MaxIterations = rapid.IntRange(1, 6).Draw(t, "iterations")
 		a.Provider.ContextWindow = rapid.SampledFrom([]int{2000, 4000, 20_000, 200_000}).Draw(t, "window")
 		a.Provider.MaxOutput = rapid.SampledFrom([]int{0, 500, 16_000}).Draw(t, "output")
+		a.Fallbacks[0].ContextWindow = rapid.SampledFrom([]int{2000, 8000, 200_000}).Draw(t, "fallback window")
 		a.Fallbacks = a.Fallbacks[:rapid.IntRange(0, 1).Draw(t, "fallbacks")]
 		return a
 	}
@@ -42,7 +43,8 @@ func drawPlan(t *rapid.T) Plan {
 // drawSim is a worker whose models and tools do anything, but the same for the same request.
 func drawSim(t *rapid.T, plan Plan, seed uint64) *sim {
 	w := newSim(t, plan)
-	w.answer = func(_ *sim, a *Ask) Fact {
+	w.perToken = []int{1, 2, 3, bytesPerToken, 6}[seed%5]
+	answer := func(a *Ask) Fact {
 		r := random(seed, a.ID)
 		n := random(seed, a.ID, "n")
 		if a.Purpose != PurposeIteration && a.Purpose != PurposeSynthesis {
@@ -68,10 +70,16 @@ func drawSim(t *rapid.T, plan Plan, seed uint64) *sim {
 			list = append(list, model.Call{ID: []string{"", "c", "c" + strconv.Itoa(int(v%50))}[v%3], Name: names[v>>8%6], Arguments: []string{`{}`, `{"id":"c"}`, `{"a`, `{"n":` + strconv.Itoa(int(v%1000)) + `}`}[v>>16%4]})
 		}
 		f := calls(a, list...)
-		f.ModelAnswered.Usage.Input = RequestTokens(a.Request)
 		if r%7 == 0 {
 			f.ModelAnswered.Stop = model.StopLength
 			f.ModelAnswered.Thinking = Text{Inline: "hm"}
+		}
+		return f
+	}
+	w.answer = func(w *sim, a *Ask) Fact {
+		f := answer(a)
+		if f.ModelAnswered != nil {
+			f.ModelAnswered.Usage.Input = w.count(a.Request)
 		}
 		return f
 	}

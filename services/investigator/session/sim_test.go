@@ -72,11 +72,14 @@ type sim struct {
 	requests []model.Request
 	maxOpen  int
 	objects  map[string]string
+	block    func(Effect) bool // effects that have no outcome; nil: none
+	blocked  bool              // one was there
+	perToken int               // bytes of a token, as the providers count
 }
 
 func newSim(t tester, plan Plan) *sim {
 	w := &sim{
-		t: t, s: &Session{}, now: testStart, started: map[string]bool{}, finished: map[string]bool{}, objects: map[string]string{},
+		t: t, s: &Session{}, now: testStart, started: map[string]bool{}, finished: map[string]bool{}, objects: map[string]string{}, perToken: bytesPerToken,
 		pick: func(int) int { return 0 },
 		answer: func(_ *sim, a *Ask) Fact {
 			return text(a, "answer of "+string(a.Purpose))
@@ -201,6 +204,10 @@ func (w *sim) step() bool {
 }
 
 func (w *sim) outcome(e Effect) Fact {
+	if w.block != nil && w.block(e) {
+		w.blocked = true
+		return Fact{}
+	}
 	switch {
 	case e.Gather != nil:
 		return Fact{Gathered: &Gathered{Known: []Known{{ID: "k1", Title: "deployment", Text: "checkout 1.4.2 at 10:02"}}}}
@@ -231,6 +238,9 @@ func (w *sim) outcome(e Effect) Fact {
 	}
 }
 
+// count returns the tokens of a request as the providers count them.
+func (w *sim) count(r model.Request) int { return (requestBytes(r) + w.perToken - 1) / w.perToken }
+
 // load reads the objects that the sim stored.
 func (w *sim) load(t Text) (string, error) {
 	whole, ok := w.objects[t.Object]
@@ -251,6 +261,10 @@ func (w *sim) check(e Effect) {
 	w.requests = append(w.requests, r)
 	if n := RequestTokens(r) + maxOutput(a.Provider); n > a.Provider.ContextWindow {
 		w.t.Fatalf("a request of %d tokens for a window of %d", n, a.Provider.ContextWindow)
+	}
+	counted := w.s.executions[a.Execution] != nil && w.s.executions[a.Execution].density > 0
+	if n := w.count(r) + maxOutput(a.Provider); counted && n > a.Provider.ContextWindow {
+		w.t.Fatalf("a request of %d tokens, as the provider counts, for a window of %d", n, a.Provider.ContextWindow)
 	}
 	if err := wellFormed(r.Messages); err != nil {
 		w.t.Fatalf("the conversation of %s: %v", a.Purpose, err)

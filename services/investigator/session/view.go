@@ -384,7 +384,7 @@ func LLMInteractionOf(s *Session, id string) (LLMDetail, bool) {
 	case it.call != nil:
 		r = s.summaryRequest(it.call, it.provider, it.call.result.Shown())
 	default:
-		r = model.Request{System: it.exec.system, Messages: it.messages}
+		r = model.Request{System: it.system, Messages: it.messages}
 	}
 	d := LLMDetail{LLMInteraction: it.view(), Conversation: []Turn{turnOf(model.Message{Role: "system", Text: r.System})}}
 	for _, m := range r.Messages {

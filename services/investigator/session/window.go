@@ -56,8 +56,35 @@ func maxOutput(p Provider) int {
 	return min(p.MaxOutput, window(p)/2)
 }
 
-// room is the bytes that a request may have, so that its answer fits beside it.
-func room(p Provider) int { return (window(p) - maxOutput(p)) * bytesPerToken }
+// room is the bytes that a request may have, so that its answer fits beside it. Density is the
+// tokens of a byte, as a provider counted them: see [execution.count].
+func room(p Provider, density float64) int {
+	return int(float64(window(p)-maxOutput(p)) / max(density, minDensity))
+}
+
+// The bounds of a density. Text with fewer tokens than the estimate gets no more room, because the
+// next text may have more. A token has at least one byte: a provider that counts more adds
+// something of its own, which does not grow with the request.
+const (
+	minDensity = 1.0 / bytesPerToken
+	maxDensity = 1.0
+)
+
+// count notes the tokens that the provider counted for a request of the execution.
+func (e *execution) count(bytes int, u model.Usage) {
+	if u.Input > 0 && bytes > 0 {
+		e.density = min(float64(u.Input)/float64(bytes), maxDensity)
+	}
+}
+
+// density is the highest one of the session's executions.
+func (s *Session) density() float64 {
+	d := 0.0
+	for _, e := range s.executions {
+		d = max(d, e.density)
+	}
+	return d
+}
 
 func messageBytes(m model.Message) int {
 	n := len(m.Text) + len(m.State) + len(m.CallID) + len(m.ToolName)
@@ -75,26 +102,48 @@ func toolBytes(tools []model.Tool) int {
 	return n
 }
 
-// RequestTokens returns the estimate of what a request has.
-func RequestTokens(r model.Request) int {
+func requestBytes(r model.Request) int {
 	n := len(r.System) + toolBytes(r.Tools)
 	for _, m := range r.Messages {
 		n += messageBytes(m)
 	}
-	return (n + bytesPerToken - 1) / bytesPerToken
+	return n
+}
+
+// RequestTokens returns the estimate of what a request has.
+func RequestTokens(r model.Request) int {
+	return (requestBytes(r) + bytesPerToken - 1) / bytesPerToken
 }
 
 // tokens estimates the next request of the execution: what the provider counted last, and the
 // estimate of what came after that.
 func (e *execution) tokens() int {
+	density := max(e.density, minDensity)
 	if e.known == 0 {
-		return (e.fixed + e.bytes) / bytesPerToken
+		return int(float64(e.fixed+e.bytes) * density)
 	}
 	n := 0
 	for _, m := range e.messages[min(e.knownAt, len(e.messages)):] {
 		n += messageBytes(m)
 	}
-	return e.known + n/bytesPerToken
+	return e.known + int(float64(n)*density)
+}
+
+// maxForced is more than the message that asks for a forced conclusion has. It may be part of a
+// request before it is part of the conversation.
+const maxForced = 2048
+
+// request returns the request of the conversation's next call, within the window.
+func (e *execution) request(purpose Purpose, messages []model.Message) model.Request {
+	p := e.current()
+	r := model.Request{System: e.system, Messages: messages, MaxOutputTokens: maxOutput(p)}
+	if purpose != PurposeForcedConclusion {
+		r.Tools = e.tools
+	}
+	if limit := room(p, e.density); e.fixed+e.bytes+maxForced > limit {
+		r = fit(r, limit)
+	}
+	return r
 }
 
 // compactable returns the results of older turns that are being summarized, and, where the
@@ -123,9 +172,10 @@ func (e *execution) compactable() []*call {
 
 // fit returns the request with at most limit bytes. What is shortened first is what matters
 // least: results of older turns, then whole older turns, then the results of the last turn, the
-// first message, the instructions and the tools. Each call keeps its result.
+// first message, the instructions and the tools. Each call keeps its result, and the last calls of
+// the last answer are left out with theirs only where even their names do not fit.
 func fit(r model.Request, limit int) model.Request {
-	size := RequestTokens(r) * bytesPerToken
+	size := requestBytes(r)
 	if size <= limit {
 		return r
 	}
@@ -174,11 +224,11 @@ func fit(r model.Request, limit int) model.Request {
 				r.Messages[i].Calls = slices.Clone(r.Messages[i].Calls)
 				r.Messages[i].Calls[j].Arguments = "{}"
 				size -= len(c.Arguments) - 2
+				dropState(&r.Messages[i], &size)
 			}
 		}
-		if m := &r.Messages[i]; size > limit && len(m.State) > 0 {
-			size -= len(m.State)
-			m.State = nil
+		if size > limit {
+			dropState(&r.Messages[i], &size)
 		}
 	}
 	for size > limit && len(r.Tools) > 0 {
@@ -194,5 +244,25 @@ func fit(r model.Request, limit int) model.Request {
 	for i := range r.Messages {
 		shorten(&r.Messages[i], 0, "")
 	}
+	for size > limit && last > 0 && len(r.Messages[last].Calls) > 0 {
+		m := &r.Messages[last]
+		n := len(m.Calls) - 1
+		size -= messageBytes(*m)
+		m.Calls, m.State = m.Calls[:n:n], nil
+		size += messageBytes(*m)
+		size -= messageBytes(r.Messages[last+1+n])
+		r.Messages = slices.Delete(r.Messages, last+1+n, last+2+n)
+		if n == 0 && m.Text == "" {
+			r.Messages = slices.Delete(r.Messages, last, last+1)
+			break
+		}
+	}
 	return r
+}
+
+// dropState removes what a provider wants back of an answer. It belongs to the answer as it was
+// given: with other calls, the provider would refuse it.
+func dropState(m *model.Message, size *int) {
+	*size -= len(m.State)
+	m.State = nil
 }
