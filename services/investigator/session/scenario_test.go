@@ -421,6 +421,30 @@ func TestAlertResolved(t *testing.T) {
 	}
 }
 
+// A model reads that the middle of its own long answer is left out.
+func TestLongAnswers(t *testing.T) {
+	w := newSim(t, testPlan(testStage("work", Any, testAgent("a", "kubernetes"))))
+	long := strings.Repeat("a thought\n", MaxInline/5)
+	w.answer = func(_ *sim, a *Ask) Fact {
+		f := text(a, "fine")
+		if a.Purpose != PurposeExecutiveSummary {
+			f.ModelAnswered.Text, _ = NewText(long)
+		}
+		if len(a.Request.Messages) == 1 && a.Purpose == PurposeIteration {
+			f.ModelAnswered.Calls = []model.Call{{ID: "c", Name: "kubernetes__pods_list"}}
+		}
+		return f
+	}
+	s := w.run()
+	const note = " bytes left out: the rest is stored ...]"
+	if got := w.requests[1].Messages[1]; got.Role != model.RoleAssistant || len(got.Text) > maxExcerpt || strings.Count(got.Text, note) != 1 {
+		t.Errorf("the model reads its answer as a %s message of %d bytes with %d notes, want at most %d bytes with one note", got.Role, len(got.Text), strings.Count(got.Text, note), maxExcerpt)
+	}
+	if got := *Summary(s).FinalAnalysis; len(got) > maxExcerpt || strings.Count(got, note) != 1 {
+		t.Errorf("the final analysis has %d bytes and %d notes, want at most %d bytes and one note", len(got), strings.Count(got, note), maxExcerpt)
+	}
+}
+
 func TestViewsOfAPendingSession(t *testing.T) {
 	w := newSim(t, testPlan(testStage("work", Any, testAgent("a"))))
 	b, err := json.Marshal(DetailOf(w.s, nil))

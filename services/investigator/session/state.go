@@ -467,7 +467,14 @@ func (s *Session) applyEnded(f *Ended, t time.Time) {
 	}
 	s.summary.over = true
 	s.claimed, s.takeovers = false, 0
-	if f.Error != "" {
+	switch {
+	case f.Status == StatusCancelled && s.cancel != nil:
+		text := "The session was cancelled by " + s.cancel.By + "."
+		if s.cancel.Reason != "" {
+			text += " Reason: " + s.cancel.Reason
+		}
+		s.note(t, text, nil)
+	case f.Error != "":
 		s.addEvent(t, &event{id: DeriveID(s.ID(), "end", fmt.Sprint(s.attempt)), kind: EventError, status: f.Status, content: f.Error})
 	}
 	s.closeEvents(nil, f.Status, t)
