@@ -75,7 +75,7 @@ func (b *block) lines(from int, line string) bool {
 	}
 }
 
-// line reads the line at from, and reports whether the next one is to be read.
+// line reads the line at from, and reports whether to go on.
 func (b *block) line(from int, line string) bool {
 	i := spaces(line, 0)
 	if i == len(line) || line[i] == '#' {

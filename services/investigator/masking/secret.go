@@ -99,7 +99,7 @@ type object struct {
 func (o *object) announce(key role, value string) {
 	switch key {
 	case roleKind:
-		o.kind = max(o.kind, kindOf(value)) // a Secret stays one, whatever else it says
+		o.kind = max(o.kind, kindOf(value)) // a Secret stays one
 	case roleVersion:
 		o.core = o.core || value == "v1"
 	}
@@ -111,8 +111,8 @@ func (o *object) secret() bool {
 	return o.kind >= kindSecret || o.kind == kindNone && o.core && len(o.secrets) > 0
 }
 
-// end returns what is to be masked in an object that ends, and hands the rest to its parent,
-// which may be nil.
+// end returns the edits of an object that ends, and hands other values to its parent, which may be
+// nil.
 func (o *object) end(parent *object) (edits []edit) {
 	if o.secret() {
 		edits = slices.Clone(o.secrets)
