@@ -262,17 +262,15 @@ func (f *flow) string(from, end int) bool {
 		return false
 	}
 	inside := f.text[from+1 : end-1]
-	if !strings.Contains(inside, secretKind) && !strings.Contains(inside, "apiVersion") || strings.IndexAny(inside, "\\{") < 0 {
+	if !strings.Contains(inside, secretKind) && !strings.Contains(inside, "apiVersion") || !strings.ContainsAny(inside, "\\{") {
 		return false
 	}
 	decoded, ok := unquote(inside)
 	if !ok {
 		return false
 	}
-	masked := decoded
-	if f.layer >= maxLayers {
-		masked = Withheld
-	} else {
+	masked := Withheld
+	if f.layer < maxLayers {
 		masked = maskSecrets(decoded, f.layer+1)
 	}
 	f.quoted = append(f.quoted, edit{from: from, to: end})

@@ -6,7 +6,7 @@ import (
 )
 
 // kubernetesSecret names the masking by structure, which is always on.
-const kubernetesSecret = "kubernetes_secret"
+const kubernetesSecret = "kubernetes_secret" //nolint:gosec // the name of a pattern
 
 // names are the patterns in the order of their use: a narrow one before a wide one.
 var names = []string{

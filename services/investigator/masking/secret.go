@@ -97,11 +97,10 @@ type object struct {
 
 // announce records the value of the key kind or apiVersion.
 func (o *object) announce(key role, value string) {
-	switch key {
-	case roleKind:
+	if key == roleKind {
 		o.kind = max(o.kind, kindOf(value)) // a Secret stays one
-	case roleVersion:
-		o.core = o.core || value == "v1"
+	} else if key == roleVersion && value == "v1" {
+		o.core = true
 	}
 }
 
@@ -167,7 +166,7 @@ func maskSecrets(text string, layer int) string {
 	f.scan()
 	b := block{text: text, regions: f.regions, read: f.read}
 	b.scan()
-	edits := append(f.edits, b.edits...)
+	edits := slices.Concat(f.edits, b.edits)
 	if from, found := unread(text, f.read, f.quoted); found {
 		edits = append(edits, edit{from: from, to: len(text), text: Withheld})
 	}

@@ -51,7 +51,7 @@ type Circumstances struct {
 	Stored                                    time.Time
 	Closed, Inhibited, Silenced, Acknowledged bool
 	// SessionOpen is set if a session of the alert's dedup key has not ended. The alert joins it,
-	// whatever the limits are.
+	// and no limit holds.
 	SessionOpen bool
 	// QueueFull is set if no further session can wait.
 	QueueFull bool

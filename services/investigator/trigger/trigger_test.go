@@ -314,7 +314,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Whatever comes, in any order: no hour has more starts than the limit, a decision stays, an alert
+// For any alerts in any order: no hour has more starts than the limit, a decision stays, an alert
 // is marked once, and no alert starts that must not.
 func TestDecisionsKeepTheRules(t *testing.T) {
 	t.Parallel()
