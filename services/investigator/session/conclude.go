@@ -46,7 +46,12 @@ func (c *CheckConclusion) Check(load Load, at time.Time) Fact {
 				texts = append(texts, whole)
 				continue
 			}
-			texts = append(texts, t.parts()...)
+			head, tail, isWhole := t.ends()
+			if isWhole {
+				texts = append(texts, head)
+				continue
+			}
+			texts = append(texts, head, tail)
 			if !slices.Contains(f.Unread, callID) {
 				f.Unread = append(f.Unread, callID)
 			}

@@ -534,7 +534,7 @@ func (s *Session) closeTurn(e *execution) {
 	for _, c := range e.turn {
 		text := c.summary
 		if text == "" {
-			text = Excerpt(c.result.Shown(), limit, fmt.Sprintf("read_result with the id %q reads the rest", c.ID))
+			text = c.result.excerpt(limit, readFrom(c.ID))
 			if text == "" {
 				text = "(an empty result)"
 			}
@@ -546,6 +546,13 @@ func (s *Session) closeTurn(e *execution) {
 		e.timedOut = 0
 	}
 	e.turn, e.late = nil, false
+}
+
+// readFrom is the hint in a result that is shown in part.
+func readFrom(id string) func(offset int) string {
+	return func(offset int) string {
+		return fmt.Sprintf("%s with the id %q and the offset %d reads on from here", excerpt.ToolName, id, offset)
+	}
 }
 
 // errIteration is the error of calls whose iteration timed out.

@@ -44,7 +44,7 @@ func (s *Session) prepare(e *execution) {
 
 func (s *Session) task(p Provider) prompt.Task {
 	whole := s.submitted.Data
-	data := Excerpt(whole.Shown(), share(p, alertShare), "the middle was too long")
+	data := whole.excerpt(share(p, alertShare), readFrom(alertResult))
 	t := prompt.Task{
 		Session: s.ID(), AlertType: s.submitted.AlertType, Alert: data, AlertCut: len(data) < whole.Len(),
 		Missing: s.gathered.Missing, Resolved: s.resolved, RunbookURL: s.plan.RunbookURL,
@@ -136,11 +136,11 @@ func (s *Session) recordWith(e *execution, result int) string {
 			if c.isError {
 				kind = "ERROR"
 			}
-			text := c.result.Shown()
+			text := c.result
 			if c.summary != "" {
-				text = c.summary
+				text = Text{Inline: c.summary}
 			}
-			fmt.Fprintf(b, "%s of %s\n%s\n\n", kind, s.citedID(c), Excerpt(text, result, "the middle was too long"))
+			fmt.Fprintf(b, "%s of %s\n%s\n\n", kind, s.citedID(c), text.excerpt(result, func(int) string { return "the middle was too long" }))
 		}
 	}
 	if e.conclusion != nil && e.answered {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -65,18 +66,41 @@ func (t Text) Shown() string {
 	return t.Inline
 }
 
-// parts returns the inline text, or the head and the tail of an object as texts of their own.
-func (t Text) parts() []string {
-	if t.Object == "" {
-		return []string{t.Inline}
+// gapLine is the line that [Excerpt] puts between head and tail, at the start of a text.
+var gapLine = regexp.MustCompile(`^\n\[\.\.\. (\d+) bytes left out: [^\n]* \.\.\.\]\n`)
+
+// ends returns the head and the tail of an object, and reports whether the head is the whole text.
+func (t Text) ends() (head, tail string, whole bool) {
+	if len(t.Excerpt) == t.Size {
+		return t.Excerpt, "", true
 	}
-	// The excerpt was cut by [NewText], and its line on the gap is the one with this hint. The
-	// text itself may have such lines, so it is cut at each.
-	return gapLine.Split(t.Excerpt, -1)
+	// The text may have such lines of its own, but not with the number of bytes that are missing.
+	for i := range len(t.Excerpt) {
+		if t.Excerpt[i] != '\n' {
+			continue
+		}
+		head, rest := t.Excerpt[:i], t.Excerpt[i:]
+		if m := gapLine.FindStringSubmatch(rest); m != nil {
+			if tail = rest[len(m[0]):]; m[1] == strconv.Itoa(t.Size-len(head)-len(tail)) {
+				return head, tail, false
+			}
+		}
+	}
+	return t.Excerpt, "", false
 }
 
-// gapLine is the line that [Excerpt] puts between head and tail.
-var gapLine = regexp.MustCompile(`\n\[\.\.\. \d+ bytes left out: [^\n]* \.\.\.\]\n`)
+// excerpt is like [Excerpt] of the whole text. Hint is called with the number of bytes before the
+// gap.
+func (t Text) excerpt(limit int, hint func(offset int) string) string {
+	if t.Object == "" {
+		return cut(t.Inline, t.Inline, len(t.Inline), limit, hint)
+	}
+	head, tail, whole := t.ends()
+	if whole {
+		return cut(head, head, t.Size, limit, hint)
+	}
+	return cut(head, tail, t.Size, min(limit, len(t.Excerpt)), hint)
+}
 
 // Len returns the bytes of the whole text.
 func (t Text) Len() int {
@@ -90,26 +114,37 @@ func (t Text) Len() int {
 // line between them that names the gap and the hint. It cuts between characters, and at the end
 // of a line where one is near. The result has at most limit bytes.
 func Excerpt(text string, limit int, hint string) string {
-	if len(text) <= limit {
-		return text
+	return cut(text, text, len(text), limit, func(int) string { return hint })
+}
+
+// cut is [Excerpt] of a text of size bytes that begins with head and ends with tail.
+func cut(head, tail string, size, limit int, hint func(offset int) string) string {
+	if size <= limit {
+		return head
 	}
-	mark := func(gap int) string { return fmt.Sprintf("\n[... %d bytes left out: %s ...]\n", gap, hint) }
-	room := limit - len(mark(len(text)))
+	mark := func(gap, offset int) string {
+		return fmt.Sprintf("\n[... %d bytes left out: %s ...]\n", gap, hint(offset))
+	}
+	room := limit - len(mark(size, size))
 	if room <= 0 {
-		return Head(text, limit)
+		return Head(head, limit)
 	}
-	head := Head(text, room*2/3)
+	if room*2/3 < len(head) {
+		head = Head(head, room*2/3)
+	}
 	if i := strings.LastIndexByte(head, '\n'); i > len(head)*3/4 {
 		head = head[:i]
 	}
-	tail := text[len(text)-room/3:]
+	if room/3 < len(tail) {
+		tail = tail[len(tail)-room/3:]
+	}
 	for tail != "" && !utf8.RuneStart(tail[0]) {
 		tail = tail[1:]
 	}
 	if i := strings.IndexByte(tail, '\n'); i >= 0 && i < len(tail)/4 {
 		tail = tail[i+1:]
 	}
-	return head + mark(len(text)-len(head)-len(tail)) + tail
+	return head + mark(size-len(head)-len(tail), len(head)) + tail
 }
 
 // Head returns the first bytes of text, at most limit, cut between characters.

@@ -3,6 +3,7 @@ package session
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -75,5 +76,34 @@ func TestDerivedIDsAreULIDs(t *testing.T) {
 		if ValidID(bad) {
 			t.Errorf("ValidID(%q) = true, want false", bad)
 		}
+	}
+}
+
+// The excerpt of an object is that of its whole text, as far as its head and tail reach.
+func TestExcerptOfAnObject(t *testing.T) {
+	whole := "first\n" + strings.Repeat("[... 7 bytes left out: the rest is stored ...]\n", MaxInline/40) + "last"
+	object, store := NewText(whole)
+	if !store {
+		t.Fatal("the text is inline, want an object")
+	}
+	hint := func(offset int) string { return fmt.Sprintf("read on at %d", offset) }
+	for _, limit := range []int{1000, 50_000, maxExcerpt, maxExcerpt + 1000} {
+		got := object.excerpt(limit, hint)
+		var gap, offset int
+		start := strings.Index(got, ": read on at ")
+		if start < 0 {
+			t.Fatalf("limit %d: the excerpt has no hint", limit)
+		}
+		line := got[strings.LastIndexByte(got[:start], '\n')+1:]
+		if _, err := fmt.Sscanf(line, "[... %d bytes left out: read on at %d ...]", &gap, &offset); err != nil {
+			t.Fatalf("limit %d: reading %.80q: %v", limit, line, err)
+		}
+		mark := strings.IndexByte(line, '\n') + 2
+		if len(got) > limit || len(got)-mark+gap != len(whole) || got[:offset] != whole[:offset] || !strings.HasSuffix(got, "last") {
+			t.Errorf("limit %d: %d bytes with %d left out after %d, want %d in all, from the first to the last", limit, len(got), gap, offset, len(whole))
+		}
+	}
+	if head, tail, isWhole := (Text{Object: "x", Size: 5, Excerpt: "whole"}).ends(); head != "whole" || tail != "" || !isWhole {
+		t.Errorf("ends of a text that is there = %q, %q, %t; want it whole", head, tail, isWhole)
 	}
 }

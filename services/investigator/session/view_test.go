@@ -45,7 +45,7 @@ func endedSession(t *testing.T) *Session {
 		l.Duration = 40 * time.Millisecond
 		return l
 	}
-	w.tool = func(c *CallTool) string { return strings.Repeat("exit code 137\n", 30) }
+	w.tool = func(*CallTool) string { return strings.Repeat("exit code 137\n", 30) }
 	w.answer = func(w *sim, a *Ask) Fact {
 		e := w.s.executions[a.Execution]
 		switch {
