@@ -162,7 +162,7 @@ func (r *run) sync(ctx context.Context) error {
 			return errReplaced
 		}
 		r.apply(r.s, m)
-		r.last = m.Seq
+		r.last, r.reread = m.Seq, true
 	}
 	return nil
 }

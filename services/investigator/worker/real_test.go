@@ -20,20 +20,6 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// clients are real clients of one scripted model server.
-type clients struct {
-	model model.Model
-	all   model.Breakers
-}
-
-func (c *clients) Model(provider string, last bool) (Model, bool) {
-	client := model.NewClient(c.model, model.DefaultRetry(), c.all.For(provider))
-	if last {
-		client = client.WithLongWaits()
-	}
-	return client, true
-}
-
 // mcpServer serves one tool over HTTP, and returns its address.
 func mcpServer(t *testing.T, description func() string, called func()) string {
 	t.Helper()
@@ -80,7 +66,7 @@ func TestRealTakeover(t *testing.T) {
 	_, j := open(t, rig.Config(bus.RoleInvestigator))
 	reached, release := make(chan struct{}), make(chan struct{})
 	n := 0
-	models := modeltest.Serve(modeltest.Rule{Respond: func(r modeltest.Request) modeltest.Answer {
+	server := modeltest.Serve(modeltest.Rule{Respond: func(r modeltest.Request) modeltest.Answer {
 		switch {
 		case len(r.Tools) == 0:
 			return modeltest.Say("Out of memory.")
@@ -93,17 +79,26 @@ func TestRealTakeover(t *testing.T) {
 		}
 		return a
 	}})
-	t.Cleanup(models.Close)
-	provider, err := openai.New(openai.Config{Name: "claude", Model: "m", BaseURL: models.URL + "/v1"})
+	t.Cleanup(server.Close)
+	provider, err := openai.New(openai.Config{Name: "claude", Model: "m", BaseURL: server.URL + "/v1"})
 	if err != nil {
 		t.Fatal(err)
+	}
+	var breakers model.Breakers
+	models := &Clients{}
+	models.Replace(map[string]*model.Client{
+		"claude": model.NewClient(provider, model.DefaultRetry(), breakers.For("claude")),
+		"gemini": model.NewClient(provider, model.DefaultRetry(), breakers.For("gemini")),
+	})
+	if _, ok := models.Model("gone", true); ok {
+		t.Error("Model of an unknown provider = true, want false")
 	}
 	calls := make(chan struct{}, 10)
 	w := newWorld()
 	address := mcpServer(t, func() string { return "Lists pods." }, func() { calls <- struct{}{} })
 	run := func(cfg bus.Config, name string) {
 		serveWith(t, cfg, w, name, five, func(c *Config) {
-			c.Models, c.Tools = &clients{model: provider}, realTools(address, w.mask)
+			c.Models, c.Tools = models, realTools(address, w.mask)
 		})
 	}
 	run(through(rig, proxy), "first")
@@ -117,13 +112,13 @@ func TestRealTakeover(t *testing.T) {
 		t.Fatalf("status %s, want completed: %+v", s.Status(), session.Summary(s))
 	}
 	once(t, facts)
-	if got := len(models.Requests()); got != 4 {
+	if got := len(server.Requests()); got != 4 {
 		t.Errorf("%d requests to models, want 4: the one under way is repeated", got)
 	}
 	if len(calls) != 1 {
 		t.Errorf("the tool was called %d times, want once", len(calls))
 	}
-	for _, r := range models.Requests() {
+	for _, r := range server.Requests() {
 		if strings.Contains(r.Body, "hunter2") {
 			t.Errorf("a request to the model has a text that was not masked: %s", r.Body)
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,9 +47,10 @@ type run struct {
 	id  string
 	log *slog.Logger
 
-	// claim and next are guarded by Worker.mu; only the loop sets claim. next is a newer
-	// claim of this process on the same session.
-	claim, next Claim
+	// claim and newer are guarded by Worker.mu; only the loop sets claim. newer are later claims
+	// of this process on the same session.
+	claim Claim
+	newer []Claim
 
 	signal chan struct{} // wakes the loop; it keeps one signal
 
@@ -283,11 +285,13 @@ func (r *run) loop(ctx, abort context.Context) error {
 func (r *run) takeNext() {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	if r.next != nil && r.next.Attempt() == r.claim.Attempt() {
-		old := r.claim
-		r.claim, r.next, r.lost = r.next, nil, false
-		defer old.Release() // it ends what renews it
-		r.w.signal()
+	for i, c := range r.newer {
+		if c.Attempt() == r.claim.Attempt() && !r.claim.Valid() {
+			r.claim, r.lost = c, false
+			r.newer = slices.Delete(r.newer, i, i+1)
+			r.w.signal()
+			break
+		}
 	}
 	if !r.lost && !r.claim.Valid() {
 		r.lost = true
@@ -318,6 +322,9 @@ func (r *run) wait(ctx context.Context, wake time.Time) {
 // step stores what is due and what came of effects, and starts and cancels effects. It returns
 // when the time alone changes what is due, and whether it has to be called again at once.
 func (r *run) step(ctx context.Context) (wake time.Time, again bool, err error) {
+	if r.reread {
+		r.dropUnnamed()
+	}
 	r.reread = false
 	taken, more := r.take()
 	var facts []session.Fact
@@ -377,6 +384,30 @@ func (r *run) step(ctx context.Context) (wake time.Time, again bool, err error) 
 	return due.Wake, more, nil
 }
 
+// dropUnnamed cancels the effects that facts of others have ended, and those whose outcome was
+// stored, though its acknowledgement was lost.
+func (r *run) dropUnnamed() {
+	r.messages = nil
+	due := session.Next(r.s, now())
+	if len(due.Facts) > 0 { // they come first
+		return
+	}
+	named := map[string]bool{}
+	for _, e := range due.Effects {
+		named[e.Key] = true
+	}
+	r.cancelUnnamed(named)
+}
+
+func (r *run) cancelUnnamed(named map[string]bool) {
+	for key, e := range r.effects {
+		if !named[key] || r.s.Ended() {
+			e.cancel()
+			delete(r.effects, key)
+		}
+	}
+}
+
 // due folds the facts that are due until effects are, or nothing is.
 func (r *run) due(fold func([]session.Fact) error) (session.Due, error) {
 	for range maxRounds {
@@ -431,12 +462,7 @@ func (r *run) settle(taken []outcome, facts []session.Fact, named map[string]boo
 			delete(r.effects, o.of.Key)
 		}
 	}
-	for key, e := range r.effects {
-		if !named[key] || r.s.Ended() {
-			e.cancel()
-			delete(r.effects, key)
-		}
-	}
+	r.cancelUnnamed(named)
 	r.closeEndedSets()
 }
 

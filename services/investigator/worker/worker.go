@@ -316,7 +316,7 @@ func (w *Worker) start(ctx, abort context.Context, c Claim) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r := w.active[c.Session()]; r != nil {
-		r.next = c
+		r.newer = append(r.newer, c)
 		r.wake()
 		return
 	}
@@ -328,14 +328,15 @@ func (w *Worker) start(ctx, abort context.Context, c Claim) {
 		r.execute(ctx, abort)
 		w.mu.Lock()
 		delete(w.active, r.id)
-		next := r.next
+		newer := r.newer
 		w.signal()
 		w.mu.Unlock()
-		switch {
-		case next != nil && ctx.Err() != nil:
-			next.Release()
-		case next != nil:
-			w.start(ctx, abort, next)
+		for _, c := range newer {
+			if ctx.Err() != nil {
+				c.Release()
+			} else {
+				w.start(ctx, abort, c)
+			}
 		}
 	})
 }
