@@ -298,6 +298,30 @@ func (x *index) ready() bool {
 	return x.caughtUp
 }
 
+// awaitReady waits until the index has what was stored when it started.
+func (x *index) awaitReady(ctx context.Context) error {
+	for {
+		x.mu.Lock()
+		ready, moved := x.caughtUp, x.moved
+		x.mu.Unlock()
+		if ready {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-moved:
+		}
+	}
+}
+
+// size returns how many sessions lists show.
+func (x *index) size() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.entries)
+}
+
 // has reports whether the index has a session.
 func (x *index) has(id string) bool { return x.find(id) != nil }
 

@@ -144,6 +144,9 @@ func explainStore(err error) *Refusal {
 	if errors.Is(err, journal.ErrFull) {
 		return httpserve.Refuse(http.StatusServiceUnavailable, "the store of investigation sessions is full: raise system.retention.max_bytes, or wait until ended sessions are deleted").Retry(storeRetry)
 	}
+	if errors.Is(err, errIndexing) {
+		return httpserve.Refuse(http.StatusServiceUnavailable, errIndexing.Error()).Retry(busRetry)
+	}
 	return httpserve.Refuse(http.StatusServiceUnavailable, "the bus does not answer right now: "+err.Error()).Retry(busRetry)
 }
 
@@ -512,6 +515,9 @@ type admitted struct {
 	rated bool
 }
 
+// startWait is how long a submission waits while the stored sessions are being read.
+const startWait = 5 * time.Second
+
 // underWayTime is how long an admitted session may be missing in the index.
 const underWayTime = 30 * time.Second
 
@@ -519,6 +525,11 @@ const underWayTime = 30 * time.Second
 // the session counts as one that waits.
 func (s *submitter) admit(ctx context.Context, submitted session.Submitted) error {
 	cfg := s.config()
+	waiting, cancel := context.WithTimeoutCause(ctx, startWait, errIndexing)
+	defer cancel()
+	if err := s.index.awaitReady(waiting); err != nil { // the bounds count what is stored
+		return err
+	}
 	if err := s.journal.Admit(ctx, int64(cfg.System.Retention.MaxBytes)); err != nil {
 		return err
 	}

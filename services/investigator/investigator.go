@@ -1,0 +1,351 @@
+// Package investigator investigates alerts: an alert is submitted as a session, a chain of agents
+// works on it with MCP tools, and the conclusion is stored.
+//
+// The packages below it know what a session is (session), how it is stored (journal), executed
+// (worker) and configured (config). This package composes them: Run keeps a connection to the
+// bus, serves the HTTP API, and applies changes of the configuration.
+package investigator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tocsin-bus/tocsin/services/investigator/config"
+	"github.com/tocsin-bus/tocsin/services/investigator/journal"
+	"github.com/tocsin-bus/tocsin/services/investigator/model"
+	"github.com/tocsin-bus/tocsin/services/investigator/session"
+	"github.com/tocsin-bus/tocsin/services/investigator/toolbox"
+	"github.com/tocsin-bus/tocsin/services/investigator/worker"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/lease"
+	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
+	"github.com/tocsin-bus/tocsin/shared/presence"
+	"github.com/tocsin-bus/tocsin/shared/query"
+	"github.com/tocsin-bus/tocsin/shared/redact"
+)
+
+// DefaultAddr is where the investigator listens by default.
+const DefaultAddr = "127.0.0.1:7490"
+
+// setting is the environment variable of the address.
+const setting = "TOCSIN_INVESTIGATOR_ADDR"
+
+// maxConns is the maximum number of open connections; more wait in the kernel's queue.
+const maxConns = 1024
+
+// sessionPause is the pause between two connections to the bus.
+const sessionPause = 500 * time.Millisecond
+
+// Config configures an investigator.
+type Config struct {
+	// Bus is how to connect. Run sets Name and Role.
+	Bus bus.Config
+	// Provision creates missing streams first, in the Layout. It is for an external bus.
+	Provision bool
+	Layout    bus.Layout
+	// File is the configuration file. Hangup, which may be nil, has it loaded again, as a change
+	// of it does.
+	File   string
+	Hangup <-chan os.Signal
+	// LookupEnv returns environment variables for the file. Nil means [os.LookupEnv].
+	LookupEnv func(string) (string, bool)
+	// Addr is host:port to listen on; port 0 picks a free port. Anything but loopback needs a
+	// Token. Empty means DefaultAddr.
+	Addr string
+	// Token, when set, is required for every write, and beyond loopback for every read.
+	Token string
+	// AllowedHosts are accepted as Host beside loopback and a host in Addr.
+	AllowedHosts []string
+	// Proxies sign people in, who then need no Token.
+	Proxies Proxies
+	// Registry gets the metrics, and /metrics serves it. It may be nil.
+	Registry *prometheus.Registry
+	Logger   *slog.Logger
+	Version  string
+	// Ready is called once with the URL, when requests are accepted. It may be nil.
+	Ready func(url string)
+}
+
+// process is what lives as long as Run.
+type process struct {
+	Config
+	log      *slog.Logger
+	identity presence.Config
+	breakers model.Breakers
+	settings atomic.Pointer[settings]
+	warnings *warnings
+	registry *toolbox.Registry
+	window   *busWindow
+	observer *worker.Metrics
+	handler  *handler
+
+	mu sync.Mutex
+	// unreachable is why the bus can't be used, or nil.
+	unreachable error
+	// worker is that of the connection to the bus, or nil.
+	worker *worker.Worker
+}
+
+// Run investigates until ctx ends. Then it claims no more sessions, gives back those that run,
+// closes its connections and returns nil. It waits for a bus that is unreachable.
+func Run(ctx context.Context, cfg Config) error {
+	p, err := newProcess(cfg)
+	if err != nil {
+		return err
+	}
+	l, err := httpserve.Listener{Purpose: "the investigator", Setting: setting, Addr: p.Addr, Token: p.Token, MaxConns: maxConns}.Listen(ctx)
+	if err != nil {
+		return err
+	}
+	p.open(l.Addr())
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return httpserve.Serve(ctx, l, httpserve.NewServer(p.handler, p.log), p.log)
+	})
+	group.Go(func() error { config.Watch(ctx, p.File, p.Hangup, p.reload); return nil })
+	group.Go(func() error {
+		// The tools outlive the sessions that use them.
+		watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+		var watch sync.WaitGroup
+		watch.Go(func() { p.registry.Run(watching) })
+		defer watch.Wait()
+		defer stop()
+		connection := p.Bus
+		connection.Name, connection.Role, connection.Logger = "tocsin investigator", bus.RoleInvestigator, p.log
+		run := bus.RunConfig{Config: connection, Pause: sessionPause, Reachable: p.setReachable}
+		return bus.Run(ctx, run, p.runSession)
+	})
+	url := "http://" + httpguard.DialAddress(l.Addr())
+	p.log.Info("the investigator listens", "url", url)
+	if p.Ready != nil {
+		p.Ready(url)
+	}
+	return group.Wait()
+}
+
+func newProcess(cfg Config) (*process, error) {
+	if cfg.LookupEnv == nil {
+		cfg.LookupEnv = os.LookupEnv
+	}
+	if cfg.Registry == nil {
+		cfg.Registry = prometheus.NewRegistry()
+	}
+	if cfg.Addr == "" {
+		cfg.Addr = DefaultAddr
+	}
+	cfg.Token = strings.TrimSpace(cfg.Token)
+	log := cfg.Logger.With("component", "investigator")
+	p := &process{
+		Config: cfg, log: log, identity: presence.Identify("investigator", cfg.Version, log), warnings: &warnings{},
+		window: newBusWindow(redact.New(), log), unreachable: bus.ErrUnreachable,
+	}
+	s, err := p.load()
+	if err != nil {
+		return nil, err
+	}
+	p.settings.Store(s)
+	p.registry = toolbox.NewRegistry(s.registered())
+	return p, nil
+}
+
+// open makes the handler of a listener.
+func (p *process) open(addr net.Addr) {
+	p.handler = newHandler(handlerConfig{
+		addr: p.Addr, token: p.Token, exposed: httpguard.Exposed(addr), allowedHosts: p.AllowedHosts, proxies: p.Proxies,
+		version: p.Version, config: p.config, registry: p.registry, warnings: p.warnings, metrics: p.Registry,
+		reachable: p.reachable, logger: p.log,
+	})
+	registerGauges(p.handler.metrics, p.handler)
+	p.observer = worker.NewMetrics(p.Registry)
+}
+
+// load reads the file.
+func (p *process) load() (*settings, error) {
+	cfg, found, err := config.Load(p.File, p.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSettings(cfg, p.settings.Load(), &p.breakers)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range found {
+		p.log.Warn("the configuration has a problem", "where", w.String())
+	}
+	p.warnings.loaded(found, time.Now())
+	return s, nil
+}
+
+// reload loads the file again. The last good configuration stays in force where that fails.
+func (p *process) reload() {
+	s, err := p.load()
+	if err != nil {
+		p.log.Warn("the changed configuration is not used: it has errors", "error", err)
+		p.warnings.failed(err, time.Now())
+		return
+	}
+	p.settings.Store(s)
+	p.registry.Update(s.registered())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.worker != nil {
+		p.worker.SetLimits(s.limits())
+	}
+	p.log.Info("the changed configuration is in force", "file", p.File)
+}
+
+func (p *process) config() *config.Config { return p.settings.Load().config }
+
+func (p *process) mask(text string) string { return p.settings.Load().mask(text) }
+
+func (p *process) server(used session.Server) (toolbox.Server, bool, error) {
+	return p.settings.Load().server(used)
+}
+
+// Model implements [worker.Models].
+func (p *process) Model(provider string, last bool) (worker.Model, bool) {
+	return p.settings.Load().model(provider, last)
+}
+
+// setReachable records whether the bus is reachable: nil, or the reason why not.
+func (p *process) setReachable(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unreachable = err
+}
+
+func (p *process) reachable() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.unreachable
+}
+
+// health returns the health that the investigator reports on the bus.
+func (p *process) health() query.Health {
+	if err := p.handler.ready(); err != nil {
+		return query.Health{Reason: err.Error()}
+	}
+	return query.Health{OK: true}
+}
+
+// runSession works on one connection to the bus until ctx ends.
+func (p *process) runSession(ctx context.Context, s *bus.Session) error {
+	var b *backend
+	var w *worker.Worker
+	err := s.Await(ctx, bus.AwaitConfig{Waiting: p.setReachable, Logger: p.log}, func(ctx context.Context) (err error) {
+		if err := p.prepare(ctx, s); err != nil {
+			return err
+		}
+		b, w, err = p.compose(s)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	p.setReachable(nil)
+	p.setWorker(w)
+	p.handler.backend.Store(b)
+	defer func() {
+		p.handler.backend.Store(nil)
+		p.setWorker(nil)
+	}()
+	// The worker drains first: the other parts serve it, and requests, until then.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, serving := errgroup.WithContext(serving)
+	working, stopWork := context.WithCancel(ctx)
+	defer context.AfterFunc(serving, stopWork)()
+	defer stopWork()
+	group.Go(func() error { defer stop(); return untilStopped(working, w.Run(working)) })
+	group.Go(func() error { return untilStopped(serving, b.run(serving)) })
+	group.Go(func() error { return untilStopped(serving, p.window.Run(serving, s)) })
+	group.Go(func() error { return untilStopped(serving, presence.Serve(serving, s, p.identity, p.health)) })
+	group.Go(func() error { return b.endCancelled(serving, w.EndCancelled) })
+	group.Go(func() error { return b.forgetDeleted(serving) })
+	group.Go(func() error {
+		id := []byte(p.identity.ID)
+		sweeper := &sweeper{backend: b, log: p.log}
+		lease.Run(serving, lease.Config{
+			Store: b.journal.SweepLease(p.identity.ID), TTL: bus.InvestigatorTTL, Value: func() []byte { return id }, Logger: p.log,
+		}, sweeper.run)
+		return nil
+	})
+	return group.Wait()
+}
+
+// untilStopped returns nil for the error with which a part ends because its context did.
+func untilStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.Cause(ctx))) {
+		return nil
+	}
+	return err
+}
+
+func (p *process) setWorker(w *worker.Worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.worker = w
+}
+
+// prepare checks that the bus has all that is needed, and creates the streams if Provision is set.
+func (p *process) prepare(ctx context.Context, s *bus.Session) error {
+	if p.Provision {
+		if err := bus.Provision(ctx, s, p.Layout, p.log); err != nil {
+			return err
+		}
+	}
+	for _, stream := range []string{
+		bus.StreamInvestigations, bus.StreamInvestigationTexts, bus.StreamInvestigationQueue, bus.StreamInvestigatorKeys,
+		bus.StreamAlerts, bus.StreamKubernetes, bus.StreamCI,
+	} {
+		if err := s.Check(ctx, stream); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compose makes the parts that belong to one connection.
+func (p *process) compose(s *bus.Session) (*backend, *worker.Worker, error) {
+	var w *worker.Worker
+	b, err := newBackend(backendConfig{
+		session: s, config: p.config, mask: p.mask, logger: p.log,
+		appended: func(id string, seq uint64) { w.Appended(id, seq) },
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	w = worker.New(worker.Config{
+		// A connection has a worker of its own, so that none is taken for an earlier one.
+		Name: p.identity.ID + "-" + journal.NewSession(), Limits: p.settings.Load().limits(),
+		Journal: b.journal, Texts: b.texts, Queue: worker.NewQueue(b.journal),
+		Models: p, Tools: &worker.Toolbox{Registry: p.registry, Server: p.server},
+		Known: &gatherer{window: p.window, mask: p.mask, now: time.Now}, Mask: p.mask,
+		Ended: b.ended, Observer: p.observer, Logger: p.log,
+	})
+	return b, w, nil
+}
+
+// ended frees the dedup_key of a session that has ended. It is a hook of the worker.
+func (b *backend) ended(ctx context.Context, s *session.Session) error {
+	key := s.Submitted().DedupKey
+	if key == "" || !s.Ended() { // a retry made it pending again
+		return nil
+	}
+	if err := b.journal.Free(ctx, key, s.ID()); err != nil {
+		return fmt.Errorf("end session %s: %w", s.ID(), err)
+	}
+	return nil
+}

@@ -1,0 +1,345 @@
+package investigator
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tocsin-bus/tocsin/services/investigator/conclusion"
+	"github.com/tocsin-bus/tocsin/services/investigator/journal"
+	"github.com/tocsin-bus/tocsin/services/investigator/model/modeltest"
+	"github.com/tocsin-bus/tocsin/services/investigator/session"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
+)
+
+// running is an investigator that runs.
+type running struct {
+	t    *testing.T
+	url  string
+	file string
+	stop func()
+}
+
+// configFile writes a configuration whose models are at url.
+func configFile(t *testing.T, url, more string) string {
+	t.Helper()
+	text := `
+llm_providers:
+  local: { type: openai, model: m, base_url: "` + url + `/v1", api_key_env: "", price: { input: 1, output: 2 } }
+agents:
+  triage: { custom_instructions: "Look closely." }
+agent_chains:
+  crash: { alert_types: [crash], stages: [{ name: look, agents: [{ name: triage }] }] }
+defaults: { llm_provider: local, alert_type: crash }
+` + more
+	file := filepath.Join(t.TempDir(), "investigator.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// start runs an investigator on a bus until the end of the test, or stop.
+func start(t *testing.T, joins bus.Config, file string) *running {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	listening, ended := make(chan string, 1), make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, Config{Bus: joins, File: file, Addr: "127.0.0.1:0", Version: "v1", Logger: bustest.Quiet(), Ready: func(url string) { listening <- url }})
+	}()
+	stopped := false
+	r := &running{t: t, file: file, stop: func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("Run ended with %v, want nil", err)
+		}
+	}}
+	t.Cleanup(r.stop)
+	select {
+	case r.url = <-listening:
+	case err := <-ended:
+		stopped = true
+		cancel()
+		t.Fatalf("Run ended with %v before it was ready", err)
+	}
+	bustest.Eventually(t, "the investigator to be ready", func() bool {
+		status, _ := r.send("GET", "/readyz", "")
+		return status == http.StatusOK
+	})
+	return r
+}
+
+func (r *running) send(method, path, body string) (status int, answer string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.url+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	got, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	text, err := io.ReadAll(got.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return got.StatusCode, strings.TrimSpace(string(text))
+}
+
+func (r *running) post(body string) string {
+	r.t.Helper()
+	status, text := r.send("POST", "/api/v1/alerts", body)
+	var a Answer
+	if err := json.Unmarshal([]byte(text), &a); err != nil || status != http.StatusAccepted {
+		r.t.Fatalf("POST %s: %d %s, want 202", body, status, text)
+	}
+	return a.SessionID
+}
+
+func (r *running) get(path string, into any) {
+	r.t.Helper()
+	status, text := r.send("GET", path, "")
+	if err := json.Unmarshal([]byte(text), into); err != nil || status != http.StatusOK {
+		r.t.Fatalf("GET %s: %d %s, want 200", path, status, text)
+	}
+}
+
+func (r *running) await(id string, want session.Status) session.Outcome {
+	r.t.Helper()
+	var o session.Outcome
+	bustest.Eventually(r.t, "session "+id+" to be "+string(want), func() bool {
+		r.get("/api/v1/sessions/"+id+"/summary", &o)
+		return o.Status == want
+	})
+	return o
+}
+
+// scripted answers as the agent and the executive summary.
+func scripted(t *testing.T, before func(modeltest.Request)) *modeltest.Server {
+	t.Helper()
+	s := modeltest.Serve(modeltest.Rule{Respond: func(r modeltest.Request) modeltest.Answer {
+		if len(r.Tools) == 0 {
+			return modeltest.Say("In short: the disk is full.")
+		}
+		return modeltest.Answer{
+			Before: before, Thinking: "hmm", Usage: modeltest.Usage{Input: 100, Output: 10},
+			Calls: []modeltest.Call{{ID: "c1", Name: conclusion.ToolName, Arguments: `{"cause":"the disk is full","confidence":"likely"}`}},
+		}
+	}})
+	t.Cleanup(s.Close)
+	return s
+}
+
+// A session from the request to its conclusion, through the bus, a worker and a model server.
+func TestInvestigation(t *testing.T) {
+	b := bustest.Start(t)
+	models := scripted(t, nil)
+	r := start(t, b.Config(bus.RoleInvestigator), configFile(t, models.URL, ""))
+	id := r.post(`{"data":"pod web-1 crashes, password=hunter2secret","dedup_key":"k"}`)
+	o := r.await(id, session.StatusCompleted)
+	if o.FinalAnalysis == nil || !strings.Contains(*o.FinalAnalysis, "the disk is full") || o.ExecutiveSummary == nil || *o.ExecutiveSummary != "In short: the disk is full." {
+		t.Errorf("the outcome is %+v, want the cause and the summary", o)
+	}
+	var d session.Detail
+	r.get("/api/v1/sessions/"+id, &d)
+	if len(d.Stages) != 1 || d.Stages[0].Status != session.StatusCompleted || d.LLMInteractionCount != 2 || d.InputTokens == 0 || d.EstimatedCostUSD == nil {
+		t.Errorf("the session is %+v, want one completed stage, two model calls, tokens and their cost", d)
+	}
+	var trace session.TraceView
+	r.get("/api/v1/sessions/"+id+"/trace", &trace)
+	if len(trace.Stages) != 1 || len(trace.SessionInteractions) != 1 {
+		t.Fatalf("the trace is %+v, want one stage and the executive summary", trace)
+	}
+	var llm session.LLMDetail
+	r.get("/api/v1/sessions/"+id+"/trace/llm/"+trace.Stages[0].Executions[0].LLMInteractions[0].ID, &llm)
+	if len(llm.Conversation) < 3 {
+		t.Errorf("the conversation has %d messages, want instructions, question and answer", len(llm.Conversation))
+	}
+	other := r.post(`{"data":"another","dedup_key":"k"}`)
+	if other == id {
+		t.Error("the dedup_key of an ended session was not freed")
+	}
+	if status, text := r.send("GET", "/api/v1/sessions/"+other+"/trace/llm/"+llm.ID, ""); status != http.StatusNotFound {
+		t.Errorf("the interaction of another session: %d %s, want 404", status, text)
+	}
+	r.await(other, session.StatusCompleted)
+	for _, q := range models.Requests() {
+		if strings.Contains(q.Body, "hunter2secret") {
+			t.Errorf("a request to the model has the secret: %.500s", q.Body)
+		}
+	}
+	status, metrics := r.send("GET", "/metrics", "")
+	for _, want := range []string{"tocsin_investigator_sessions_indexed 2", "tocsin_investigator_requests_total"} {
+		if status != http.StatusOK || !strings.Contains(metrics, want) {
+			t.Errorf("/metrics: %d without %s", status, want)
+		}
+	}
+	bustest.Eventually(t, "the queue to be empty", func() bool {
+		queued, err := journal.New(b.Connect(bus.RoleInvestigator), bustest.Quiet()).Queued(t.Context())
+		return err == nil && len(queued) == 0
+	})
+}
+
+// A running session is cancelled while its model thinks, and started again.
+func TestCancelAndRetryRunning(t *testing.T) {
+	b := bustest.Start(t)
+	hold, asked := make(chan struct{}), make(chan struct{}, 10)
+	models := scripted(t, func(modeltest.Request) { asked <- struct{}{}; <-hold })
+	r := start(t, b.Config(bus.RoleInvestigator), configFile(t, models.URL, ""))
+	id := r.post(`{"data":"x"}`)
+	<-asked
+	if status, text := r.send("POST", "/api/v1/sessions/"+id+"/cancel", ""); status != http.StatusOK {
+		t.Errorf("cancel: %d %s, want 200", status, text)
+	}
+	r.await(id, session.StatusCancelled)
+	close(hold)
+	if status, text := r.send("POST", "/api/v1/sessions/"+id+"/retry", ""); status != http.StatusAccepted {
+		t.Errorf("retry: %d %s, want 202", status, text)
+	}
+	r.await(id, session.StatusCompleted)
+}
+
+// A second process goes on with what the first one leaves.
+func TestRestart(t *testing.T) {
+	b := bustest.Start(t)
+	hold, asked := make(chan struct{}), make(chan struct{}, 10)
+	models := scripted(t, func(modeltest.Request) { asked <- struct{}{}; <-hold })
+	file := configFile(t, models.URL, "")
+	first := start(t, b.Config(bus.RoleInvestigator), file)
+	id := first.post(`{"data":"x"}`)
+	<-asked
+	first.stop()
+	close(hold)
+	second := start(t, b.Config(bus.RoleInvestigator), file)
+	second.await(id, session.StatusCompleted)
+}
+
+// A session that lost its place in the queue is queued again by the sweep, and one whose
+// cancellation no worker sees comes to its end.
+func TestForgottenSessions(t *testing.T) {
+	b := bustest.Start(t)
+	models := scripted(t, nil)
+	file := configFile(t, models.URL, "")
+	first := start(t, b.Config(bus.RoleInvestigator), file)
+	template := first.post(`{"data":"x"}`)
+	first.await(template, session.StatusCompleted)
+	first.stop()
+	j := journal.New(b.Connect(bus.RoleInvestigator), bustest.Quiet())
+	messages, err := j.Read(t.Context(), template, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	submitted, err := session.Decode(messages[0].Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forget := func(more ...session.Fact) string {
+		t.Helper()
+		copied := *submitted[0].Submitted
+		copied.ID = journal.NewSession()
+		data, err := session.Encode(append([]session.Fact{{Time: time.Now(), Submitted: &copied}}, more...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.Append(t.Context(), copied.ID, 0, data); err != nil {
+			t.Fatal(err)
+		}
+		return copied.ID
+	}
+	pending := forget()
+	cancelling := forget(
+		session.Fact{Time: time.Now(), Claimed: &session.Claimed{Worker: "gone", Epoch: 1}},
+		session.Fact{Time: time.Now(), CancelRequested: &session.CancelRequested{By: "ann"}},
+	)
+	second := start(t, b.Config(bus.RoleInvestigator), file)
+	second.await(pending, session.StatusCompleted)
+	second.await(cancelling, session.StatusCancelled)
+}
+
+func TestReload(t *testing.T) {
+	b := bustest.Start(t)
+	models := scripted(t, nil)
+	r := start(t, b.Config(bus.RoleInvestigator), configFile(t, models.URL, ""))
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(r.file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good, err := os.ReadFile(r.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(string(good) + "nonsense: 1\n")
+	warned := func() (categories []string) {
+		var list struct {
+			Warnings []struct{ Category string }
+		}
+		r.get("/api/v1/system/warnings", &list)
+		for _, w := range list.Warnings {
+			categories = append(categories, w.Category)
+		}
+		return categories
+	}
+	bustest.Eventually(t, "the warning about the file", func() bool { return cmp.Equal(warned(), []string{categoryReload}) })
+	r.await(r.post(`{"data":"still works"}`), session.StatusCompleted)
+	write(strings.Replace(string(good), "[crash]", "[crash, boom]", 1))
+	bustest.Eventually(t, "the new alert type", func() bool {
+		_, text := r.send("GET", "/api/v1/alert-types", "")
+		return strings.Contains(text, "boom")
+	})
+	if got := warned(); len(got) > 0 {
+		t.Errorf("warnings after a good file: %v, want none", got)
+	}
+}
+
+func TestRetention(t *testing.T) {
+	r := newRESTRig(t, nil)
+	old := r.post(`{"data":"old"}`)
+	r.claim(old, 1)
+	r.end(old, session.StatusCompleted)
+	open := r.post(`{"data":"open"}`)
+	bustest.Eventually(t, "the index to have both", func() bool { return r.index.has(open) && r.index.has(old) })
+	cfg := parseConfig(t, restConfig+"system: { retention: { sessions: 1m } }\n")
+	cfg.System.Retention.Sessions = 0
+	r.config.Store(cfg)
+	(&sweeper{backend: r.backend, log: bustest.Quiet()}).delete(t.Context())
+	if got := r.send("GET", "/api/v1/sessions/"+old, ""); got.status != http.StatusNotFound {
+		t.Errorf("the old session: %d %s, want 404", got.status, got.body)
+	}
+	var list listed
+	r.get("/api/v1/sessions", &list)
+	if diff := cmp.Diff([]string{open}, list.ids()); diff != "" {
+		t.Errorf("the list (-want +got):\n%s", diff)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"no file":              {File: filepath.Join(t.TempDir(), "none.yaml")},
+		"beyond loopback":      {File: configFile(t, "http://127.0.0.1:1", ""), Addr: "0.0.0.0:0"},
+		"a file with an error": {File: configFile(t, "http://127.0.0.1:1", "nonsense: 1\n")},
+	} {
+		cfg.Logger = bustest.Quiet()
+		if err := Run(t.Context(), cfg); err == nil {
+			t.Errorf("%s: Run returned nil, want an error", name)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package investigator
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/investigator/config"
+	"github.com/tocsin-bus/tocsin/services/investigator/masking"
+	"github.com/tocsin-bus/tocsin/services/investigator/model"
+	"github.com/tocsin-bus/tocsin/services/investigator/model/anthropic"
+	"github.com/tocsin-bus/tocsin/services/investigator/model/openai"
+	"github.com/tocsin-bus/tocsin/services/investigator/session"
+	"github.com/tocsin-bus/tocsin/services/investigator/toolbox"
+	"github.com/tocsin-bus/tocsin/services/investigator/worker"
+)
+
+// settings is what a configuration file leads to. It is read-only. It implements [worker.Models].
+type settings struct {
+	config *config.Config
+	// mask masks the texts of alerts, of models and of the engine.
+	mask func(string) string
+	// models and servers have the entries of the file by name, and those that the file had before:
+	// sessions that run keep theirs.
+	models  map[string]clients
+	servers map[string]toolbox.Server
+}
+
+// clients are those of one entry of llm_providers.
+type clients struct {
+	// last waits as long as the provider asks, because there is no fallback.
+	first, last *model.Client
+}
+
+// newSettings makes the settings of a file. old may be nil.
+func newSettings(cfg *config.Config, old *settings, breakers *model.Breakers) (*settings, error) {
+	s := &settings{config: cfg, models: map[string]clients{}, servers: map[string]toolbox.Server{}}
+	if old != nil {
+		maps.Copy(s.models, old.models)
+		maps.Copy(s.servers, old.servers)
+	}
+	var failed []error
+	var masked masking.Config
+	if cfg.Defaults.AlertMasking.Enabled {
+		masked.Groups = []string{cfg.Defaults.AlertMasking.PatternGroup}
+	}
+	masker, err := masking.New(masked)
+	if err != nil {
+		return nil, fmt.Errorf("%s: defaults.alert_masking: %w", cfg.Name(), err)
+	}
+	s.mask = masker.Mask
+	for _, name := range slices.Sorted(maps.Keys(cfg.Providers)) {
+		p := cfg.Providers[name]
+		m, err := newModel(name, p, cfg.Key(name))
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: llm_providers.%s: %w", cfg.Name(), name, err))
+			continue
+		}
+		retry := model.DefaultRetry()
+		retry.Tries = p.Retries
+		client := model.NewClient(m, retry, breakers.For(name))
+		s.models[name] = clients{client, client.WithLongWaits()}
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Servers)) {
+		server, err := newServer(name, cfg.Servers[name])
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: mcp_servers.%s: %w", cfg.Name(), name, err))
+			continue
+		}
+		s.servers[name] = server
+	}
+	if err := errors.Join(failed...); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func newModel(name string, p *config.Provider, key string) (m model.Model, err error) {
+	switch p.Type {
+	case "openai":
+		api := openai.Responses
+		if p.UsesChat() {
+			api = openai.Chat
+		}
+		m, err = openai.New(openai.Config{
+			Name: name, Model: p.Model, Key: key, BaseURL: p.BaseURL, API: api,
+			MaxOutputTokens: p.MaxOutputTokens, ThinkingBudget: p.Thinking.BudgetTokens,
+		})
+	case "anthropic":
+		m, err = anthropic.New(anthropic.Config{
+			Name: name, Model: p.Model, Key: key, BaseURL: p.BaseURL,
+			MaxOutputTokens: p.MaxOutputTokens, ThinkingBudget: p.Thinking.BudgetTokens,
+		})
+	default:
+		return nil, fmt.Errorf("unknown type %q", p.Type)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return model.WithTimeouts(m, model.Timeouts{
+		FirstChunk: time.Duration(p.Timeouts.FirstChunk), BetweenChunks: time.Duration(p.Timeouts.BetweenChunks), Call: time.Duration(p.Timeouts.Call),
+	}), nil
+}
+
+func newServer(name string, c *config.Server) (toolbox.Server, error) {
+	var patterns masking.Config
+	if c.DataMasking.Enabled {
+		patterns.Groups, patterns.Patterns = c.DataMasking.PatternGroups, c.DataMasking.Patterns
+		for _, p := range c.DataMasking.CustomPatterns {
+			patterns.Custom = append(patterns.Custom, masking.Custom{Name: p.Name, Pattern: p.Pattern})
+		}
+	}
+	masker, err := masking.New(patterns)
+	if err != nil {
+		return toolbox.Server{}, fmt.Errorf("data_masking: %w", err)
+	}
+	t := c.Transport
+	return toolbox.Server{
+		Name: name, Type: toolbox.Type(t.Type), Command: t.Command, Args: t.Args, Env: t.Env,
+		URL: t.URL, BearerToken: t.BearerToken, Headers: t.CustomHeaders, SkipVerifySSL: !t.VerifySSL, Timeout: time.Duration(t.Timeout),
+		Instructions: c.Instructions, Tools: c.Tools, ReadOnlyTools: c.ReadOnlyTools, Mask: masker.Mask, MaskID: masker.Digest(),
+	}, nil
+}
+
+// registered returns the servers of the file, in the order of their names.
+func (s *settings) registered() []toolbox.Server {
+	var servers []toolbox.Server
+	for _, name := range slices.Sorted(maps.Keys(s.config.Servers)) {
+		servers = append(servers, s.servers[name])
+	}
+	return servers
+}
+
+// limits returns how many sessions may run.
+func (s *settings) limits() worker.Limits {
+	return worker.Limits{Workers: s.config.Queue.WorkerCount, Sessions: s.config.Queue.MaxConcurrentSessions}
+}
+
+// model returns the client of an entry of llm_providers.
+func (s *settings) model(provider string, last bool) (worker.Model, bool) {
+	c, ok := s.models[provider]
+	if last {
+		return c.last, ok
+	}
+	return c.first, ok
+}
+
+// server returns the configuration of a server as an agent may use it.
+func (s *settings) server(used session.Server) (server toolbox.Server, external bool, err error) {
+	if used.Name == config.BuiltinServer {
+		return toolbox.Server{}, false, nil
+	}
+	server, ok := s.servers[used.Name]
+	if !ok {
+		return toolbox.Server{}, false, fmt.Errorf("the configuration has no MCP server %s", used.Name)
+	}
+	server.Narrow = used.Tools
+	return server, true, nil
+}
