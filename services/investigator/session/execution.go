@@ -105,6 +105,7 @@ type interaction struct {
 	system    string // as it was sent, with messages, in a request of bytes
 	messages  []model.Message
 	bytes     int
+	summary   func(result string) model.Request // of a summarization
 	text      string
 	thinking  string
 	calls     []model.Call
@@ -252,6 +253,7 @@ func (s *Session) applyAsked(f *ModelAsked, t time.Time) {
 				return
 			}
 			it.call, it.provider = c, s.summarizer(c)
+			it.summary = s.summaryRequest(c, it.provider)
 			c.sum, c.number = it, c.number+1
 			e.summing++
 		} else {

@@ -332,10 +332,12 @@ func (d *due) summary(c *call) {
 	if c.sum != nil {
 		id = c.sum.id
 	}
-	a := &Ask{ID: id, Execution: e.id, Purpose: PurposeSummarization, Provider: p, Last: true, Attempt: 1, Request: s.summaryRequest(c, p, c.result.Shown())}
+	a := &Ask{ID: id, Execution: e.id, Purpose: PurposeSummarization, Provider: p, Last: true, Attempt: 1}
+	request := s.summaryRequest(c, p)
+	a.Request = request(c.result.Shown())
 	if c.result.Object != "" {
-		a.Source = &c.result
-		a.source = func(text string) model.Request { return s.summaryRequest(c, p, text) }
+		source := c.result
+		a.Source, a.source = &source, request
 	}
 	f := Fact{ModelAsked: &ModelAsked{ID: id, Execution: e.id, Purpose: PurposeSummarization, Provider: p.Name, Model: p.Model, CallID: c.ID}}
 	d.effects = append(d.effects, d.model(a, f, c.sum))
@@ -352,17 +354,26 @@ func summaryTokens(c *call) int {
 // summaryShare is the share of its window in percent that a result to summarize may have.
 const summaryShare = 60
 
-func (s *Session) summaryRequest(c *call, p Provider, text string) model.Request {
+// maxArguments is how many bytes of a call's arguments its summary is asked with.
+const maxArguments = 4096
+
+// summaryRequest returns what makes the request of a summary from a result. It may be called while
+// the session changes.
+func (s *Session) summaryRequest(c *call, p Provider) func(text string) model.Request {
 	server, tool := "tocsin", c.Name
 	if c.offered != nil {
 		server, tool = c.offered.server, c.offered.tool.Name
 	}
-	text = Excerpt(text, share(p, summaryShare), "the middle was too long")
-	return fit(model.Request{
-		System:          prompt.Summarize(server, tool, summaryTokens(c)),
-		Messages:        []model.Message{{Role: model.RoleUser, Text: prompt.Result(s.ID(), Head(c.Arguments, 4096), text)}},
-		MaxOutputTokens: maxOutput(p),
-	}, room(p, c.exec.density))
+	id, args, limit := s.ID(), Head(c.Arguments, maxArguments), room(p, c.exec.density)
+	system := prompt.Summarize(server, tool, summaryTokens(c))
+	return func(text string) model.Request {
+		text = Excerpt(text, share(p, summaryShare), "the middle was too long")
+		return fit(model.Request{
+			System:          system,
+			Messages:        []model.Message{{Role: model.RoleUser, Text: prompt.Result(id, args, text)}},
+			MaxOutputTokens: maxOutput(p),
+		}, limit)
+	}
 }
 
 // turn decides on the calls of a turn.

@@ -382,7 +382,7 @@ func LLMInteractionOf(s *Session, id string) (LLMDetail, bool) {
 	case it.exec == nil:
 		r = s.executiveRequest(it.provider)
 	case it.call != nil:
-		r = s.summaryRequest(it.call, it.provider, it.call.result.Shown())
+		r = it.summary(it.call.result.Shown())
 	default:
 		r = model.Request{System: it.system, Messages: it.messages}
 	}
