@@ -122,8 +122,12 @@ func (b *block) line(from int, line string) bool {
 // entry reads a key and the value behind it, which begins at v of the line.
 func (b *block) entry(from int, line, key string, v int) {
 	o := b.top()
+	role := roleOf(key)
+	if o.keep && o.value >= 0 && role == roleNone && key != "type" && key != "immutable" && strings.TrimSpace(b.text[o.value:from]) == "" {
+		o.spoil(from) // an entry of the data that is not indented
+	}
 	b.endValue(o, from)
-	o.key = roleOf(key)
+	o.key = role
 	for v < len(line) && (line[v] == '!' || line[v] == '&') { // a tag, an anchor
 		for v < len(line) && line[v] != ' ' && line[v] != '\t' {
 			v++

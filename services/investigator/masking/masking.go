@@ -227,7 +227,7 @@ func replace(text string, matches [][]int, mask string) string {
 			if e[0] >= to {
 				break
 			}
-			if e[0] <= from && to <= e[1] && (e[0] != from || e[1] != to) {
+			if e[0] <= from && to <= e[1] {
 				inside = true
 				break
 			}

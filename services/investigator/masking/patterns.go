@@ -85,6 +85,9 @@ func named(ends []string, class func(byte) bool, least int) func(string) [][]int
 			for to < len(text) && class(text[to]) {
 				to++
 			}
+			for to > from && strings.IndexByte(",;)}]", text[to-1]) >= 0 { // they end what is around the value
+				to--
+			}
 			if to-from >= least {
 				found = append(found, []int{from, to})
 				i = to - 1

@@ -191,7 +191,7 @@ func unread(text string, read map[int]bool, quoted []edit) (int, bool) {
 		}
 		start := at
 		at += len(secretKind)
-		if rest := strings.TrimPrefix(text[at:], "List"); rest != "" && (wordDash(rest[0]) || rest[0] == '.') {
+		if !endsValue(strings.TrimPrefix(text[at:], "List")) {
 			continue
 		}
 		if len(quoted) > 0 && quoted[0].from <= start || read[start] {
@@ -217,6 +217,12 @@ func unread(text string, read map[int]bool, quoted []edit) (int, bool) {
 		return 0, false
 	}
 	return min(first, strings.LastIndexByte(text[:data], '\n')+1), true
+}
+
+// endsValue reports whether a value ends where rest begins. In prose further words follow.
+func endsValue(rest string) bool {
+	rest = strings.TrimLeft(rest, " \t")
+	return rest == "" || strings.IndexByte("\r\n,}]\\\"'#", rest[0]) >= 0
 }
 
 // announces reports whether the key before the value at i is kind.
