@@ -3,8 +3,10 @@ package investigator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,7 +25,7 @@ import (
 // How far back the window goes at its start. It remembers what arrives later as long as its
 // bounds in package recent allow.
 const (
-	alertsBefore     = 24 * time.Hour
+	alertsBefore     = 7 * 24 * time.Hour
 	kubernetesBefore = 6 * time.Hour
 	resultsBefore    = 7 * 24 * time.Hour
 )
@@ -159,6 +161,34 @@ func (w *busWindow) await(ctx context.Context, stream string) error {
 			return fmt.Errorf("read the stream %s to its end: %w", stream, context.Cause(ctx))
 		}
 	}
+}
+
+// windowed are the streams of the window, as facts and answers name what they hold.
+var windowed = []struct{ stream, what string }{
+	{bus.StreamAlerts, "alerts"}, {bus.StreamKubernetes, "messages of Kubernetes clusters"}, {bus.StreamCI, "CI results"},
+}
+
+// catchUp waits until ctx ends for everything that the streams hold, and returns what was not read.
+// Without streams it waits for all.
+func (w *busWindow) catchUp(ctx context.Context, streams ...string) (missing []string) {
+	errs := make([]error, len(windowed))
+	var wg sync.WaitGroup
+	for i, s := range windowed {
+		if len(streams) == 0 || slices.Contains(streams, s.stream) {
+			wg.Go(func() { errs[i] = w.await(ctx, s.stream) })
+		}
+	}
+	wg.Wait()
+	for i, err := range errs {
+		switch {
+		case err == nil:
+		case errors.Is(err, context.DeadlineExceeded):
+			missing = append(missing, fmt.Sprintf("the newest %s: the bus did not send them in time", windowed[i].what))
+		default:
+			missing = append(missing, fmt.Sprintf("the newest %s: the bus could not be read", windowed[i].what))
+		}
+	}
+	return missing
 }
 
 // has reports whether everything was handled that a stream holds. Where it was not, the channel is closed

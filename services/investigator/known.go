@@ -3,16 +3,13 @@ package investigator
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/recent"
 	"github.com/tocsin-bus/tocsin/services/investigator/session"
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/ci"
 	"github.com/tocsin-bus/tocsin/shared/kube"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
@@ -22,13 +19,13 @@ import (
 // missing.
 const knownTimeout = 30 * time.Millisecond
 
-// knownPeriod is how far back faults, CI results and releases are told.
+// knownPeriod is how far back faults, CI results and releases are shown.
 const knownPeriod = time.Hour
 
 // openPeriod is how old an open alert may be. Many alerts are never resolved.
 const openPeriod = 24 * time.Hour
 
-// Bounds of what is told. Texts beyond them are cut, and lists say how many they leave out.
+// Bounds of the facts. Texts beyond them are cut, and lists name the number of what they leave out.
 const (
 	maxKnownSymptoms = 20
 	maxKnownAlerts   = 20
@@ -64,7 +61,9 @@ type gatherer struct {
 
 // Gather returns the facts, within [knownTimeout] of waiting for the bus.
 func (g *gatherer) Gather(ctx context.Context, s session.Submitted) session.Gathered {
-	missing := g.catchUp(ctx)
+	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
+	defer cancel()
+	missing := g.window.catchUp(ctx)
 	var known []session.Known
 	g.window.view(func(a *recent.Alerts, c *recent.Clusters, r *recent.Results) {
 		known = knownFacts(a, c, r, s.Alert, g.now())
@@ -73,31 +72,6 @@ func (g *gatherer) Gather(ctx context.Context, s session.Submitted) session.Gath
 		known[i].Text = g.mask(known[i].Text)
 	}
 	return session.Gathered{Known: known, Missing: missing}
-}
-
-// catchUp waits for the ends of the streams, and returns what was not read in time.
-func (g *gatherer) catchUp(ctx context.Context) (missing []string) {
-	ctx, cancel := context.WithTimeout(ctx, knownTimeout)
-	defer cancel()
-	streams := []struct{ name, what string }{
-		{bus.StreamAlerts, "alerts"}, {bus.StreamKubernetes, "messages of Kubernetes clusters"}, {bus.StreamCI, "CI results"},
-	}
-	errs := make([]error, len(streams))
-	var wg sync.WaitGroup
-	for i, s := range streams {
-		wg.Go(func() { errs[i] = g.window.await(ctx, s.name) })
-	}
-	wg.Wait()
-	for i, err := range errs {
-		switch {
-		case err == nil:
-		case errors.Is(err, context.DeadlineExceeded):
-			missing = append(missing, fmt.Sprintf("the newest %s: the bus did not send them within %d ms", streams[i].what, knownTimeout.Milliseconds()))
-		default:
-			missing = append(missing, fmt.Sprintf("the newest %s: the bus could not be read", streams[i].what))
-		}
-	}
-	return missing
 }
 
 // knownFacts returns the facts about an alert, or, where it is nil, those that concern no alert.
@@ -197,11 +171,7 @@ func alertsText(found []recent.Alert, more int, none string) string {
 	}
 	var b strings.Builder
 	for _, a := range found {
-		b.WriteString(alertLine(a.Alert, maxKnownDetail))
-		if i := a.Investigation; i != nil && i.Summary != "" {
-			b.WriteString(" | investigated, " + string(i.Status) + ": " + i.Summary)
-		}
-		b.WriteString("\n")
+		b.WriteString(alertLine(a.Alert, maxKnownDetail) + "\n")
 	}
 	leftOut(&b, more, "alerts")
 	return b.String()

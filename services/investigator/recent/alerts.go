@@ -1,4 +1,4 @@
-// Package recent remembers what the bus carried of late: alerts, messages of clusters and CI
+// Package recent remembers what the bus carried recently: alerts, messages of clusters and CI
 // results, each in bounded memory. So a question about them is answered at once.
 //
 // It is pure: it knows no bus and no clock. Its values are not safe for concurrent use, and what

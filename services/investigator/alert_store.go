@@ -1,0 +1,150 @@
+package investigator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+)
+
+const (
+	// maxRevise is how often a revision is tried again because other alerts of its subject were
+	// stored meanwhile. After that it is published without this check: it may then have an older
+	// count than the alert.
+	maxRevise = 5
+	// reviseWindow is how many revisions may be unacknowledged at once.
+	reviseWindow = 64
+)
+
+// alertStore reads alerts of the stream ALERTS, and publishes revisions of them. It is safe for
+// concurrent use.
+type alertStore struct {
+	session   *bus.Session
+	publisher *bus.Publisher
+}
+
+func newAlertStore(s *bus.Session) (*alertStore, error) {
+	p, err := bus.NewPublisher(s, reviseWindow)
+	if err != nil {
+		return nil, fmt.Errorf("publish revisions of alerts: %w", err)
+	}
+	return &alertStore{session: s, publisher: p}, nil
+}
+
+// Find returns the alert with an id, which may be that of a revision: as it was stored last, under
+// its first id. It reports whether the alert is still stored.
+func (s *alertStore) Find(ctx context.Context, id string) (alert.Alert, bool, error) {
+	h, err := s.history(ctx, id, "")
+	return h.newest, h.found, err
+}
+
+// alertHistory is what ALERTS has of one alert.
+type alertHistory struct {
+	// newest is the newest publication, under the first id, with the newest investigation.
+	newest alert.Alert
+	found  bool
+	// has reports whether the wanted publication is stored.
+	has bool
+	// end is the sequence up to which the stream was read.
+	end uint64
+}
+
+// history reads what the stream has of an alert, the newest first, back to its first publication.
+// wanted is the id of a revision to look for, or empty.
+func (s *alertStore) history(ctx context.Context, id, wanted string) (alertHistory, error) {
+	first, h, err := s.readHistory(ctx, id, wanted)
+	if err == nil && first != id { // newer revisions of it name the first id
+		_, h, err = s.readHistory(ctx, first, wanted)
+	}
+	if err != nil {
+		return h, fmt.Errorf("read alert %s: %w", id, err)
+	}
+	return h, nil
+}
+
+func (s *alertStore) readHistory(ctx context.Context, id, wanted string) (first string, h alertHistory, err error) {
+	first = id
+	state, err := s.session.State(ctx, bus.StreamAlerts)
+	if err != nil {
+		return first, h, err
+	}
+	h.end = state.Last
+	err = s.session.Range(ctx, bus.Range{Stream: bus.StreamAlerts, First: state.First, Last: state.Last, Backwards: true}, func(m bus.Message) error {
+		var a alert.Alert
+		if json.Unmarshal(m.Data, &a) != nil || a.ID != id && a.Revises != id {
+			return nil
+		}
+		h.has = h.has || a.ID == wanted
+		if a.ID == id && a.Revises != "" {
+			first = a.Revises
+		}
+		if !h.found {
+			h.newest, h.found = a.AsOriginal(), true
+		} else {
+			h.newest = h.newest.KeepInvestigation(a.Investigation)
+		}
+		if a.ID == id { // its first publication
+			return bus.ErrStop
+		}
+		return nil
+	})
+	return first, h, err
+}
+
+// Revise publishes the revision that brings an investigation to an alert: to the alert as it was
+// stored last, or to the given one where it is no longer stored. A revision that is stored already
+// is not published again.
+func (s *alertStore) Revise(ctx context.Context, a alert.Alert, inv alert.Investigation) error {
+	id := a.AsOriginal().ID
+	for try := 1; ; try++ {
+		h, err := s.history(ctx, id, inv.RevisionID(id))
+		if err != nil || h.has {
+			return err
+		}
+		base := a
+		if h.found {
+			base = h.newest
+		}
+		m, err := revisionMessage(alert.RevisionFor(base, inv))
+		if err == nil {
+			err = s.publish(ctx, m, h.end, try < maxRevise)
+		}
+		if err == nil {
+			return nil
+		}
+		if !bus.Conflict(err) || ctx.Err() != nil {
+			return fmt.Errorf("publish the investigation of alert %s: %w", id, err)
+		}
+	}
+}
+
+// revisionMessage returns the message that publishes a revision.
+func revisionMessage(a alert.Alert) (*nats.Msg, error) {
+	data, err := json.Marshal(a)
+	if err != nil {
+		return nil, fmt.Errorf("encode the alert: %w", err)
+	}
+	return &nats.Msg{Subject: bus.AlertSubject(a), Data: data, Header: nats.Header{nats.MsgIdHdr: {a.ID}}}, nil
+}
+
+// publish publishes a revision. With check it fails with a conflict where its subject has an alert
+// that is newer than end: that may be a newer revision.
+func (s *alertStore) publish(ctx context.Context, m *nats.Msg, end uint64, check bool) error {
+	if check {
+		newest, _, err := s.session.Newest(ctx, bus.StreamAlerts, m.Subject)
+		if err != nil {
+			return err
+		}
+		if newest.Seq > end {
+			return bus.ErrConflict
+		}
+		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, fmt.Sprint(newest.Seq))
+	}
+	_, err := s.publisher.Publish(ctx, m)
+	return err
+}
