@@ -137,7 +137,7 @@ func (b *block) entry(from int, line, key string, v int) {
 	empty := v == len(line) || line[v] == '#'
 	if o.key == roleKind || o.key == roleVersion {
 		value, at := scalar(line, v)
-		o.announce(o.key, value)
+		o.announce(o.key, value, from+len(line) == len(b.text))
 		if o.key == roleKind {
 			b.read[from+at] = true
 		}

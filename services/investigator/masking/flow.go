@@ -9,6 +9,8 @@ type flow struct {
 	layer int
 
 	stack []flowObject
+	// lists is how many objects of the stack are lists.
+	lists int
 	edits []edit
 	// regions are the outermost objects, quoted the strings that were read as a text of their
 	// own, and read the positions of the kinds that were understood.
@@ -57,7 +59,7 @@ func (f *flow) outside(i int) int {
 	if i > 0 && strings.IndexByte(" \t\n=:([,", f.text[i-1]) < 0 {
 		return i + 1
 	}
-	if end, closed := f.stringEnd(i); closed && f.string(i, end) {
+	if end, closed := f.stringEnd(i); f.string(i, end, closed) {
 		return end
 	}
 	return i + 1
@@ -74,6 +76,9 @@ func (f *flow) push(i int, list bool) {
 		case parent.role == roleItems:
 			o.role = roleItem
 		}
+	}
+	if list {
+		f.lists++
 	}
 	f.stack = append(f.stack, o)
 }
@@ -118,7 +123,7 @@ func (f *flow) inside(i int) int {
 		}
 		text := f.text[i+1 : max(end-1, i+1)]
 		if c == '"' {
-			f.string(i, end)
+			f.string(i, end, closed)
 			if decoded, ok := unquote(text); ok {
 				text = decoded
 			}
@@ -165,7 +170,7 @@ func (f *flow) announced(o *flowObject, at int) {
 	if i := strings.LastIndexByte(value, ' '); i >= 0 {
 		at, value = at+i+1, value[i+1:]
 	}
-	o.announce(o.key, value)
+	o.announce(o.key, value, o.end == len(f.text))
 	if o.key == roleKind {
 		f.read[at] = true
 	}
@@ -187,12 +192,12 @@ func (f *flow) endEntry(o *flowObject) {
 // close ends the innermost object of a bracket's kind. Those that the bracket leaves open can't be
 // read.
 func (f *flow) close(i int, list bool) int {
-	k := len(f.stack) - 1
-	for k >= 0 && f.stack[k].list != list {
-		k--
-	}
-	if k < 0 {
+	if list && f.lists == 0 || !list && f.lists == len(f.stack) {
 		return i + 1
+	}
+	k := len(f.stack) - 1
+	for f.stack[k].list != list {
+		k--
 	}
 	for len(f.stack)-1 > k {
 		top := &f.stack[len(f.stack)-1]
@@ -209,6 +214,9 @@ func (f *flow) pop(end int) {
 	k := len(f.stack) - 1
 	top := &f.stack[k]
 	f.endEntry(top)
+	if top.list {
+		f.lists--
+	}
 	if k == 0 {
 		f.edits = append(f.edits, top.object.end(nil)...)
 		f.regions = append(f.regions, edit{from: top.open, to: end})
@@ -234,7 +242,7 @@ func (f *flow) abandon(at int) {
 		}
 		f.edits = append(f.edits, top.object.end(parent)...)
 	}
-	f.stack = f.stack[:0]
+	f.stack, f.lists = f.stack[:0], 0
 }
 
 // stringEnd returns the end of the quoted string at i, or of its line.
@@ -256,16 +264,19 @@ func (f *flow) stringEnd(i int) (end int, closed bool) {
 }
 
 // string reads a quoted string that has an object in it as a text of its own, and reports whether
-// it did.
-func (f *flow) string(from, end int) bool {
-	if end-from < 2 || f.text[end-1] != '"' {
+// it did. The end of the text may cut it.
+func (f *flow) string(from, end int, closed bool) bool {
+	if !closed && end < len(f.text) {
 		return false
 	}
-	inside := f.text[from+1 : end-1]
+	inside, decode := f.text[from+1:end], unquoteCut
+	if closed {
+		inside, decode = inside[:len(inside)-1], unquote
+	}
 	if !strings.Contains(inside, secretKind) && !strings.Contains(inside, "apiVersion") || !strings.ContainsAny(inside, "\\{") {
 		return false
 	}
-	decoded, ok := unquote(inside)
+	decoded, ok := decode(inside)
 	if !ok {
 		return false
 	}
@@ -275,7 +286,11 @@ func (f *flow) string(from, end int) bool {
 	}
 	f.quoted = append(f.quoted, edit{from: from, to: end})
 	if masked != decoded {
-		f.edits = append(f.edits, edit{from: from, to: end, text: quote(masked)})
+		text := quote(masked)
+		if !closed {
+			text = strings.TrimSuffix(text, `"`)
+		}
+		f.edits = append(f.edits, edit{from: from, to: end, text: text})
 	}
 	return true
 }

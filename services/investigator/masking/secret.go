@@ -95,9 +95,10 @@ type object struct {
 	from   int
 }
 
-// announce records the value of the key kind or apiVersion.
-func (o *object) announce(key role, value string) {
-	if key == roleKind {
+// announce records the value of the key kind or apiVersion. cut is set if the text ends with it: a
+// part of Secret announces nothing then.
+func (o *object) announce(key role, value string, cut bool) {
+	if key == roleKind && value != "" && (!cut || value == secretKind || !strings.HasPrefix(secretKind, value)) {
 		o.kind = max(o.kind, kindOf(value)) // a Secret stays one
 	} else if key == roleVersion && value == "v1" {
 		o.core = true
@@ -271,6 +272,21 @@ func unquote(inside string) (string, bool) {
 	}
 	text, err := strconv.Unquote(`"` + inside + `"`)
 	return text, err == nil
+}
+
+// unquoteCut decodes the inside of a string that the end of the text cuts, perhaps within an
+// escape.
+func unquoteCut(inside string) (string, bool) {
+	const longest = len(`\ud83d\ude0`)
+	for n := range longest + 1 {
+		if n > len(inside) {
+			break
+		}
+		if text, ok := unquote(inside[:len(inside)-n]); ok {
+			return text, true
+		}
+	}
+	return "", false
 }
 
 // quote encodes a text as a string of JSON.
