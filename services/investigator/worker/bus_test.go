@@ -200,7 +200,16 @@ func TestBusTakeover(t *testing.T) {
 	begin := time.Now()
 	serve(t, rig.Config(bus.RoleInvestigator), second, "second", five)
 	s, facts := over(t, j, id)
-	t.Logf("over %s after the first worker vanished", time.Since(begin).Round(time.Millisecond))
+	for _, f := range facts {
+		if f.Claimed == nil || f.Claimed.Epoch != 2 {
+			continue
+		}
+		after := f.Time.Sub(begin)
+		t.Logf("taken over %s after the first worker vanished", after.Round(time.Millisecond))
+		if after > 5*time.Second {
+			t.Errorf("taken over %s after the first worker vanished, want at most 5 s", after)
+		}
+	}
 	if s.Status() != session.StatusCompleted {
 		t.Errorf("status %s, want completed", s.Status())
 	}
@@ -215,6 +224,9 @@ func TestBusTakeover(t *testing.T) {
 	}
 	if second.observed["takeover"] != 1 {
 		t.Errorf("%d takeovers, want 1", second.observed["takeover"])
+	}
+	if len(second.started) != 1 || len(second.ended) != 1 {
+		t.Errorf("hooks started %v and ended %v of the second worker, want one call each", second.started, second.ended)
 	}
 }
 
@@ -308,7 +320,9 @@ func TestBusCancelInEachState(t *testing.T) {
 			begin := time.Now()
 			appendFacts(t, j, id, session.Fact{CancelRequested: &session.CancelRequested{By: "me", Reason: "enough"}})
 			s, _ := over(t, j, id)
-			t.Logf("over after %s", time.Since(begin).Round(time.Millisecond))
+			if d := time.Since(begin); d > time.Second {
+				t.Errorf("over after %s, want at most 1 s", d)
+			}
 			if s.Status() != session.StatusCancelled {
 				t.Errorf("status %s, want cancelled", s.Status())
 			}

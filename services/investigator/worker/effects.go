@@ -83,7 +83,7 @@ func (r *run) perform(eff *effect, set ToolSet) (facts []session.Fact) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.log.Error("panic in an effect", "effect", eff.Key, "panic", p, "stack", string(debug.Stack()))
-			facts = failure(&eff.Effect, fmt.Sprintf("internal error: %v", p))
+			facts = failure(&eff.Effect, r.mask(fmt.Sprintf("internal error: %v", p)))
 		}
 	}()
 	begin := time.Now()

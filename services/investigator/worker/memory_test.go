@@ -22,6 +22,7 @@ type memory struct {
 	logs    map[string][]journal.Message
 	texts   map[string][]byte
 	chunks  [][]byte
+	chunked []time.Time // when chunks were published
 	seq     uint64
 	queue   []queued
 	claims  map[*memoryClaim]bool
@@ -125,7 +126,7 @@ func (m *memory) Read(_ context.Context, id string, after uint64) ([]journal.Mes
 func (m *memory) PublishChunks(_ string, data []byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.chunks = append(m.chunks, data)
+	m.chunks, m.chunked = append(m.chunks, data), append(m.chunked, time.Now())
 	return nil
 }
 

@@ -67,8 +67,11 @@ func TestStreamIsMaskedInLines(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		stop()
 		v := &watcher{t, map[string]string{}, map[string]int{}}
-		for _, data := range m.chunks {
+		for i, data := range m.chunks {
 			v.take(data)
+			if i > 0 && m.chunked[i].Sub(m.chunked[i-1]) < batchInterval {
+				t.Errorf("chunks %s after others, want at least %s", m.chunked[i].Sub(m.chunked[i-1]), batchInterval)
+			}
 		}
 		if len(v.texts) != 2 {
 			t.Fatalf("chunks of %d events, want 2: thinking and text", len(v.texts))

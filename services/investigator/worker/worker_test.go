@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tocsin-bus/tocsin/services/investigator/journal"
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
 	"github.com/tocsin-bus/tocsin/services/investigator/session"
 )
@@ -255,6 +258,9 @@ func TestLateWorkerStoresNothing(t *testing.T) {
 		if other.observed["takeover"] != 1 {
 			t.Errorf("%d takeovers, want 1", other.observed["takeover"])
 		}
+		if w.open != 0 || other.open != 0 || w.opened != 1 || other.opened != 1 {
+			t.Errorf("sets of tools: %d and %d opened, %d and %d still open; want 1 and 1, 0 and 0", w.opened, other.opened, w.open, other.open)
+		}
 	})
 }
 
@@ -311,6 +317,9 @@ func TestDrainGivesBack(t *testing.T) {
 				stop()
 				if s := m.fold(t, testID); s.Status() != session.StatusCompleted {
 					t.Errorf("status %s with another worker, want completed", s.Status())
+				}
+				if want := []string{testID + " in_progress"}; !slices.Equal(next.started, want) {
+					t.Errorf("hook started %v of the other worker, want %v", next.started, want)
 				}
 				if next.observed["takeover"] != 0 {
 					t.Errorf("%d takeovers, want none: the session was given back", next.observed["takeover"])
@@ -434,6 +443,88 @@ func TestPanics(t *testing.T) {
 	}
 }
 
+// A session that no worker can fold does not end the others.
+func TestPanicEndsOneSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := newMemory(), newWorld()
+		hangs(w, "model")
+		other := session.DeriveID(testID, "other")
+		m.submit(testID, testPlan())
+		m.submit(other, testPlan())
+		worker, stop := w.worker(m, "a")
+		synctest.Wait()
+		m.mu.Lock()
+		m.seq++
+		m.logs[other] = append(m.logs[other], journal.Message{Session: other, Data: []byte("{"), Seq: m.seq})
+		seq := m.seq
+		m.mu.Unlock()
+		worker.Appended(other, seq)
+		synctest.Wait()
+		if got := worker.Active(); got != 1 {
+			t.Errorf("%d sessions run, want 1", got)
+		}
+		if s := m.fold(t, testID); s.Status() != session.StatusInProgress {
+			t.Errorf("status %s of the session beside, want in_progress", s.Status())
+		}
+		if log := m.logs[other]; !strings.Contains(string(log[len(log)-1].Data), `"ended":{"status":"failed"`) {
+			t.Errorf("last message %s, want the end", log[len(log)-1].Data)
+		}
+		m.foreign(testID, session.Fact{CancelRequested: &session.CancelRequested{By: "me"}})
+		synctest.Wait()
+		if s := m.fold(t, testID); s.Status() != session.StatusCancelled {
+			t.Errorf("status %s after a request to cancel, want cancelled: its work goes on", s.Status())
+		}
+		stop()
+	})
+}
+
+// Nothing that a model, the gatherer or an error says is stored, or sent to a model, as it was.
+func TestEverythingIsMasked(t *testing.T) {
+	const secret = "hunter2"
+	synctest.Test(t, func(t *testing.T) {
+		m, w := newMemory(), newWorld()
+		long := strings.Repeat("the password hunter2 is long\n", 10_000)
+		first := true
+		w.tool = func(context.Context, string) ToolResult { panic("no tool for " + secret) }
+		w.answer = func(ctx context.Context, r model.Request, turn int, onChunk func(int, model.Chunk)) (model.Answer, error) {
+			sent, err := json.Marshal(r)
+			if err != nil || strings.Contains(string(sent), secret) {
+				t.Errorf("a request has what has to be masked (%v): %.300s", err, sent)
+			}
+			if first {
+				first = false
+				return model.Answer{}, &model.Error{Kind: model.Unavailable, Message: "no route to " + secret}
+			}
+			a, err := script(ctx, r, turn, onChunk)
+			a.Text, a.Thinking, a.State = a.Text+long, "I think of "+secret+long, []byte(`{"thinking":"hunter2"}`)
+			for i := range a.Calls {
+				a.Calls[i].Arguments = `{"password":"hunter2"}`
+			}
+			return a, err
+		}
+		m.submit(testID, testPlan())
+		_, stop := w.worker(m, "a")
+		time.Sleep(10 * time.Minute)
+		stop()
+		if s := m.fold(t, testID); !s.Ended() {
+			t.Errorf("status %s, want an end", s.Status())
+		}
+		for _, msg := range m.logs[testID] {
+			if i := strings.Index(string(msg.Data), secret); i >= 0 {
+				t.Errorf("message %d has what has to be masked: %.300s", msg.Seq, msg.Data[max(0, i-150):])
+			}
+		}
+		for digest, text := range m.texts {
+			if strings.Contains(string(text), secret) {
+				t.Errorf("text %s has what has to be masked", digest)
+			}
+		}
+		if len(m.texts) == 0 {
+			t.Error("no long text is stored, want the answers")
+		}
+	})
+}
+
 func TestUnknownProviderFallsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, w := newMemory(), newWorld()
@@ -444,6 +535,14 @@ func TestUnknownProviderFallsBack(t *testing.T) {
 		stop()
 		if s := m.fold(t, testID); s.Status() != session.StatusCompleted {
 			t.Errorf("status %s, want completed", s.Status())
+		}
+		for _, f := range m.facts(testID) {
+			if f.ModelFailed != nil && f.ModelFailed.Kind != model.Refused {
+				t.Errorf("failure %s: %s, want refused: it is not tried again", f.ModelFailed.Kind, f.ModelFailed.Error)
+			}
+		}
+		if w.observed["model refused"] != 1 {
+			t.Errorf("observed %v, want one refusal", w.observed)
 		}
 		if w.observed["fallback claude gemini"] != 1 {
 			t.Errorf("observed %v, want one fallback", w.observed)
@@ -628,4 +727,63 @@ func TestEndCancelled(t *testing.T) {
 			t.Errorf("hook ended %v, want one call", w.ended)
 		}
 	})
+}
+
+// The worker of a cancelled session can't reach the bus. What it does later is not stored.
+func TestEndCancelledWithoutItsWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w, other := newMemory(), newWorld(), newWorld()
+		release := make(chan struct{})
+		w.answer = func(ctx context.Context, r model.Request, turn int, onChunk func(int, model.Chunk)) (model.Answer, error) {
+			<-release
+			return script(ctx, r, turn, onChunk)
+		}
+		m.submit(testID, testPlan())
+		apart := &partitioned{memory: m}
+		first := New(w.config("a", apart, m, m))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = first.Run(ctx) }()
+		synctest.Wait()
+		apart.cut.Store(true)
+		m.foreign(testID, session.Fact{CancelRequested: &session.CancelRequested{By: "me"}})
+		if err := New(other.config("b", m, m, m)).EndCancelled(t.Context(), testID); err != nil {
+			t.Fatal(err)
+		}
+		before := len(m.facts(testID))
+		close(release)
+		time.Sleep(10 * time.Second)
+		apart.cut.Store(false)
+		time.Sleep(10 * time.Second)
+		cancel()
+		<-done
+		facts := m.facts(testID)
+		once(t, facts)
+		if s := m.fold(t, testID); s.Status() != session.StatusCancelled || len(facts) != before {
+			t.Errorf("status %s with %d facts, want cancelled with %d as before the worker came back", s.Status(), len(facts), before)
+		}
+		if w.open != 0 || len(m.claims)+len(m.queue) != 0 {
+			t.Errorf("%d open sets, %d claims, %d queued; want none", w.open, len(m.claims), len(m.queue))
+		}
+	})
+}
+
+// partitioned is a log that can't be reached while cut is true.
+type partitioned struct {
+	*memory
+	cut atomic.Bool
+}
+
+func (p *partitioned) Append(ctx context.Context, id string, last uint64, data []byte) (uint64, error) {
+	if p.cut.Load() {
+		return 0, errAway
+	}
+	return p.memory.Append(ctx, id, last, data)
+}
+
+func (p *partitioned) Read(ctx context.Context, id string, after uint64) ([]journal.Message, error) {
+	if p.cut.Load() {
+		return nil, errAway
+	}
+	return p.memory.Read(ctx, id, after)
 }
