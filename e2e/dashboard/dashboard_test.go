@@ -77,7 +77,7 @@ func TestDashboard(t *testing.T) {
 	if !strings.Contains(out, "dashboard        "+sys.Bus.DashboardURL+" is ready") {
 		t.Errorf("tocsin doctor (exit code %d) = %s, want that the dashboard is ready", code, out)
 	}
-	if out := sys.Bus.Stdout.String(); !strings.Contains(out, "  dashboard  "+sys.Bus.DashboardURL+"\n") {
+	if out := sys.Bus.Stdout.String(); !strings.Contains(out, "  dashboard    "+sys.Bus.DashboardURL+"\n") {
 		t.Errorf("tocsin up = %s, want the URL of the dashboard", out)
 	}
 }

@@ -105,7 +105,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	l, err := httpserve.Listener{Purpose: "the investigator", Setting: setting, Addr: p.Addr, Token: p.Token, MaxConns: maxConns}.Listen(ctx)
+	l, err := listenerAt(p.Addr, p.Token).Listen(ctx)
 	if err != nil {
 		return err
 	}

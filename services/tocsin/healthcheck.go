@@ -10,6 +10,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector"
 	"github.com/tocsin-bus/tocsin/services/gateway"
 	"github.com/tocsin-bus/tocsin/services/ingest"
+	"github.com/tocsin-bus/tocsin/services/investigator"
 	"github.com/tocsin-bus/tocsin/services/kubewatch"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/query"
@@ -20,12 +21,13 @@ import (
 // healthcheckCommand is for orchestrators that run a program in the container: its status
 // is 0 if the service is ready, else 1 with the reason.
 type healthcheckCommand struct {
-	Up        upHealth              `cmd:"" default:"withargs" help:"Check everything that tocsin up runs (default)."`
-	Ingest    ingest.Healthcheck    `cmd:"" help:"Check an ingest service that runs alone."`
-	Detector  detector.Healthcheck  `cmd:"" help:"Check a detector that runs alone."`
-	Dashboard dashboard.Healthcheck `cmd:"" help:"Check a dashboard that runs alone."`
-	Kubewatch kubewatch.Healthcheck `cmd:"" help:"Check a kubewatch."`
-	Gateway   gateway.Healthcheck   `cmd:"" help:"Check a gateway that serves HTTP."`
+	Up           upHealth                 `cmd:"" default:"withargs" help:"Check everything that tocsin up runs (default)."`
+	Ingest       ingest.Healthcheck       `cmd:"" help:"Check an ingest service that runs alone."`
+	Detector     detector.Healthcheck     `cmd:"" help:"Check a detector that runs alone."`
+	Dashboard    dashboard.Healthcheck    `cmd:"" help:"Check a dashboard that runs alone."`
+	Kubewatch    kubewatch.Healthcheck    `cmd:"" help:"Check a kubewatch."`
+	Investigator investigator.Healthcheck `cmd:"" help:"Check an investigator that runs alone."`
+	Gateway      gateway.Healthcheck      `cmd:"" help:"Check a gateway that serves HTTP."`
 }
 
 // upHealth checks the tocsin up that runtime.json names.
@@ -41,7 +43,7 @@ func (c *upHealth) Run(ctx context.Context, env service.Env) error {
 		return fmt.Errorf("tocsin up is not %s: %w", c.State(), err)
 	}
 	for _, part := range []struct{ name, url string }{
-		{"ingest", running.IngestURL}, {"the dashboard", running.DashboardURL},
+		{"ingest", running.IngestURL}, {"the dashboard", running.DashboardURL}, {"the investigator", running.InvestigatorURL},
 	} {
 		if part.url == "" {
 			continue

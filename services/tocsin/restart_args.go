@@ -17,6 +17,7 @@ func (c *upCommand) restartArgs(args []string, listening statedir.Runtime) []str
 		{"--ingest-addr", c.IngestAddr, listening.IngestURL},
 		{"--otlp-addr", strings.TrimSpace(c.OTLPAddr), listening.OTLPURL},
 		{"--dashboard-addr", c.Dashboard.DashboardAddr, listening.DashboardURL},
+		{"--investigator-addr", c.Investigation.InvestigatorAddr, listening.InvestigatorURL},
 		{"--nats-addr", c.NATSAddr, listening.NATSURL},
 		{"--nats-ws-addr", c.NATSWSAddr, listening.NATSWSURL},
 	} {

@@ -10,7 +10,8 @@ import (
 func TestInPlace(t *testing.T) {
 	all := statedir.Runtime{
 		IngestURL: "http://127.0.0.1:4001", DashboardURL: "http://[::1]:4002", OTLPURL: "http://127.0.0.1:4005",
-		NATSURL: "nats://127.0.0.1:4003", NATSWSURL: "ws://127.0.0.1:4004",
+		InvestigatorURL: "http://127.0.0.1:4006",
+		NATSURL:         "nats://127.0.0.1:4003", NATSWSURL: "ws://127.0.0.1:4004",
 	}
 	for name, c := range map[string]struct {
 		set  func(c *upCommand)
@@ -21,10 +22,10 @@ func TestInPlace(t *testing.T) {
 		"ports left open": {
 			func(c *upCommand) {
 				c.IngestAddr, c.Dashboard.DashboardAddr, c.NATSAddr, c.NATSWSAddr = "0.0.0.0:0", "[::1]:0", "127.0.0.1:0", "localhost:0"
-				c.OTLPAddr = " 127.0.0.1:0"
+				c.OTLPAddr, c.Investigation.InvestigatorAddr = " 127.0.0.1:0", "127.0.0.1:0"
 			},
 			all,
-			[]string{"--ingest-addr=0.0.0.0:4001", "--otlp-addr=127.0.0.1:4005", "--dashboard-addr=[::1]:4002", "--nats-addr=127.0.0.1:4003", "--nats-ws-addr=localhost:4004"},
+			[]string{"--ingest-addr=0.0.0.0:4001", "--otlp-addr=127.0.0.1:4005", "--dashboard-addr=[::1]:4002", "--investigator-addr=127.0.0.1:4006", "--nats-addr=127.0.0.1:4003", "--nats-ws-addr=localhost:4004"},
 		},
 		"no address yet": {func(c *upCommand) { c.IngestAddr = ":0" }, statedir.Runtime{}, nil},
 	} {

@@ -23,6 +23,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector"
 	"github.com/tocsin-bus/tocsin/services/ingest"
 	"github.com/tocsin-bus/tocsin/services/ingest/script"
+	"github.com/tocsin-bus/tocsin/services/investigator"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/embedded"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
@@ -35,11 +36,12 @@ type upCommand struct {
 	service.LayoutFlags
 	ingest.Flags
 	detector.RuleFlags
-	Dashboard  dashboard.Flags `embed:""`
-	NATSAddr   string          `name:"nats-addr" help:"Address of the embedded NATS server; port 0 picks a free port. Default: ${default}." default:"127.0.0.1:7422" env:"TOCSIN_NATS_ADDR" placeholder:"ADDR"`
-	NATSWSAddr string          `name:"nats-ws-addr" help:"Address of the NATS websocket, for dashboards in a browser; an empty value, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:7443" env:"TOCSIN_NATS_WS_ADDR" empty:"off" placeholder:"ADDR"`
-	SyncAlways bool            `help:"Sync each event to the disk before it is acknowledged: survives a power failure, about 30 times slower." env:"TOCSIN_SYNC_ALWAYS"`
-	IdleExit   time.Duration   `help:"Exit after this long without a gateway and without events, such as 4h. Default: never." placeholder:"D"`
+	Dashboard     dashboard.Flags    `embed:""`
+	Investigation investigator.Flags `embed:""`
+	NATSAddr      string             `name:"nats-addr" help:"Address of the embedded NATS server; port 0 picks a free port. Default: ${default}." default:"127.0.0.1:7422" env:"TOCSIN_NATS_ADDR" placeholder:"ADDR"`
+	NATSWSAddr    string             `name:"nats-ws-addr" help:"Address of the NATS websocket, for dashboards in a browser; an empty value, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:7443" env:"TOCSIN_NATS_WS_ADDR" empty:"off" placeholder:"ADDR"`
+	SyncAlways    bool               `help:"Sync each event to the disk before it is acknowledged: survives a power failure, about 30 times slower." env:"TOCSIN_SYNC_ALWAYS"`
+	IdleExit      time.Duration      `help:"Exit after this long without a gateway and without events, such as 4h. Default: never." placeholder:"D"`
 }
 
 // Validate refuses flags that do not work together.
@@ -72,6 +74,11 @@ func (c *upCommand) checkAddrs(ctx context.Context) error {
 	for _, a := range addrs {
 		if err := httpguard.CheckListen(ctx, a.setting, a.addr, c.Token); err != nil {
 			return service.Usagef("%s", err)
+		}
+	}
+	if c.Investigation.Investigator != "" {
+		if err := c.Investigation.Check(ctx, c.Token); err != nil {
+			return err
 		}
 	}
 	return dashboard.CheckListen(ctx, c.Dashboard.DashboardAddr, c.Token)
@@ -214,8 +221,16 @@ func (u *up) run(ctx context.Context, busConfig bus.Config) error {
 
 	group, accepting := errgroup.WithContext(accepting)
 	group.Go(func() error { return ingest.Run(accepting, ingestCfg) })
+	investigating := make(chan string, 1)
+	if u.cmd.Investigation.Investigator != "" {
+		group.Go(func() error {
+			return u.investigate(accepting, busConfig, registry, func(url string) { investigating <- url })
+		})
+	} else {
+		investigating <- ""
+	}
 	group.Go(func() error {
-		err := u.announce(accepting, listening, page)
+		err := u.announce(accepting, listening, page, investigating)
 		if err != nil || !u.announced {
 			return err
 		}
@@ -263,12 +278,26 @@ func (u *up) dashboard(busConfig bus.Config, registry *prometheus.Registry, read
 	return cfg
 }
 
+// investigate runs an investigator until ctx ends.
+func (u *up) investigate(ctx context.Context, busConfig bus.Config, registry *prometheus.Registry, ready func(string)) error {
+	c := u.cmd
+	cfg := c.Investigation.Config(u.env, investigator.ListenFlags{Token: c.Token, AllowedHosts: c.AllowedHosts, ProxyFlags: c.ProxyFlags})
+	cfg.Bus, cfg.Provision, cfg.Layout, cfg.Registry, cfg.Ready = busConfig, u.server == nil, c.Layout(), registry, ready
+	hangup, stop := investigator.Hangup()
+	defer stop()
+	cfg.Hangup = hangup
+	return investigator.Run(ctx, cfg)
+}
+
 // announce writes runtime.json once everything listens, unless ctx ends before.
-func (u *up) announce(ctx context.Context, listening <-chan ingest.Listening, page <-chan string) error {
-	for u.runtime.IngestURL == "" || u.runtime.DashboardURL == "" {
+func (u *up) announce(ctx context.Context, listening <-chan ingest.Listening, page, investigating <-chan string) error {
+	investigates := false
+	for u.runtime.IngestURL == "" || u.runtime.DashboardURL == "" || !investigates {
 		select {
 		case at := <-listening:
 			u.runtime.IngestURL, u.runtime.OTLPURL = at.Ingest, at.OTLP
+		case u.runtime.InvestigatorURL = <-investigating:
+			investigates = true
 		case u.runtime.DashboardURL = <-page:
 		case <-ctx.Done():
 			return nil
@@ -305,16 +334,16 @@ func (u *up) reachedBus(ctx context.Context, reached <-chan struct{}) bool {
 func (u *up) printURLs() {
 	text := fmt.Sprintf("tocsin is up, pid %d\n", u.runtime.PID)
 	for _, line := range []struct{ what, at string }{
-		{"dashboard", u.runtime.DashboardURL}, {"ingest", u.runtime.IngestURL}, {"otlp", u.runtime.OTLPURL}, {"nats", u.runtime.NATSURL},
+		{"dashboard", u.runtime.DashboardURL}, {"investigator", u.runtime.InvestigatorURL}, {"ingest", u.runtime.IngestURL}, {"otlp", u.runtime.OTLPURL}, {"nats", u.runtime.NATSURL},
 		{"websocket", u.runtime.NATSWSURL}, {"state", u.env.StateDir},
 		{"settings", u.env.SettingsFile},
 	} {
 		if line.at != "" {
-			text += fmt.Sprintf("  %-10s %s\n", line.what, line.at)
+			text += fmt.Sprintf("  %-12s %s\n", line.what, line.at)
 		}
 	}
 	if !web.Built() || !script.Built() {
-		text += fmt.Sprintf("  %-10s %s\n", "note", "this build lacks the dashboard's page or tocsin.js, as go install does: install a release, or run make build in a clone")
+		text += fmt.Sprintf("  %-12s %s\n", "note", "this build lacks the dashboard's page or tocsin.js, as go install does: install a release, or run make build in a clone")
 	}
 	_, err := fmt.Fprint(u.env.Stdout, text)
 	if err != nil {

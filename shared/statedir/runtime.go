@@ -25,6 +25,8 @@ type Runtime struct {
 	IngestURL    string `json:"ingest_url"`
 	OTLPURL      string `json:"otlp_url,omitempty"`
 	DashboardURL string `json:"dashboard_url"`
+	// InvestigatorURL is left out where no investigator runs.
+	InvestigatorURL string `json:"investigator_url,omitempty"`
 }
 
 // ErrNotRunning is returned when no bus runs on a directory.
