@@ -19,6 +19,7 @@ type backend struct {
 	log       *sessionLog
 	index     *index
 	submitter *submitter
+	revisions *revisions
 	config    func() *config.Config
 	logger    *slog.Logger
 }

@@ -145,7 +145,7 @@ type answer struct {
 	Entries []any `json:"entries"`
 	// More is how many entries match and are left out.
 	More int `json:"more,omitempty"`
-	// Notes say what is missing.
+	// Notes name what is missing.
 	Notes []string `json:"notes,omitempty"`
 }
 

@@ -117,7 +117,7 @@ func TestBuiltinTools(t *testing.T) {
 	}
 }
 
-// TestBuiltinToolsRefuse: a wrong argument is an error that says what is right.
+// TestBuiltinToolsRefuse: a wrong argument is an error that names what is right.
 func TestBuiltinToolsRefuse(t *testing.T) {
 	long := strings.Repeat("x", maxFilter+1)
 	tests := []struct{ tool, args, want string }{

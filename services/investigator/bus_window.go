@@ -56,7 +56,11 @@ type windowStream struct {
 }
 
 func newBusWindow(mask *redact.Engine, log *slog.Logger) *busWindow {
-	return &busWindow{mask: mask, log: log, streams: map[string]*windowStream{}}
+	w := &busWindow{mask: mask, log: log, streams: map[string]*windowStream{}}
+	for _, s := range windowed {
+		w.streams[s.stream] = &windowStream{changed: make(chan struct{})}
+	}
+	return w
 }
 
 // Run follows the streams on a session until ctx ends or the session is closed. It may be called
@@ -86,12 +90,9 @@ func (w *busWindow) follow(ctx context.Context, s *bus.Session, stream string, b
 	}
 	w.mu.Lock()
 	at := w.streams[stream]
-	if at == nil {
-		at = &windowStream{changed: make(chan struct{})}
-		w.streams[stream] = at
-	}
 	if at.created.Equal(state.Created) || at.position.IsZero() {
 		at.created, at.behind = state.Created, state.Last
+		at.advance(at.handled)
 	}
 	cfg := bus.FollowConfig{Stream: stream, After: at.position, Logger: w.log}
 	w.mu.Unlock()
@@ -192,11 +193,8 @@ func (w *busWindow) catchUp(ctx context.Context, streams ...string) (missing []s
 }
 
 // has reports whether everything was handled that a stream holds. Where it was not, the channel is closed
-// when that may have changed; it is nil for a stream that is not followed yet.
+// when that may have changed.
 func (at *windowStream) has(state bus.State) (bool, <-chan struct{}) {
-	if at == nil {
-		return false, nil
-	}
 	return at.created.Equal(state.Created) && at.handled >= state.Last, at.changed
 }
 

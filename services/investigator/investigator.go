@@ -9,7 +9,6 @@ package investigator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -83,6 +82,9 @@ type process struct {
 	Config
 	log      *slog.Logger
 	identity presence.Config
+	redact   *redact.Engine
+	// url is where the API listens.
+	url      string
 	breakers model.Breakers
 	settings atomic.Pointer[settings]
 	warnings *warnings
@@ -127,10 +129,9 @@ func Run(ctx context.Context, cfg Config) error {
 		run := bus.RunConfig{Config: connection, Pause: sessionPause, Reachable: p.setReachable}
 		return bus.Run(ctx, run, p.runSession)
 	})
-	url := "http://" + httpguard.DialAddress(l.Addr())
-	p.log.Info("the investigator listens", "url", url)
+	p.log.Info("the investigator listens", "url", p.url)
 	if p.Ready != nil {
-		p.Ready(url)
+		p.Ready(p.url)
 	}
 	return group.Wait()
 }
@@ -149,8 +150,9 @@ func newProcess(cfg Config) (*process, error) {
 	log := cfg.Logger.With("component", "investigator")
 	p := &process{
 		Config: cfg, log: log, identity: presence.Identify("investigator", cfg.Version, log), warnings: &warnings{},
-		window: newBusWindow(redact.New(), log), unreachable: bus.ErrUnreachable,
+		redact: redact.New(), unreachable: bus.ErrUnreachable,
 	}
+	p.window = newBusWindow(p.redact, log)
 	s, err := p.load()
 	if err != nil {
 		return nil, err
@@ -162,6 +164,7 @@ func newProcess(cfg Config) (*process, error) {
 
 // open makes the handler of a listener.
 func (p *process) open(addr net.Addr) {
+	p.url = "http://" + httpguard.DialAddress(addr)
 	p.handler = newHandler(handlerConfig{
 		addr: p.Addr, token: p.Token, exposed: httpguard.Exposed(addr), allowedHosts: p.AllowedHosts, proxies: p.Proxies,
 		version: p.Version, config: p.config, registry: p.registry, warnings: p.warnings, metrics: p.Registry,
@@ -274,6 +277,7 @@ func (p *process) runSession(ctx context.Context, s *bus.Session) error {
 	group.Go(func() error { return untilStopped(serving, presence.Serve(serving, s, p.identity, p.health)) })
 	group.Go(func() error { return b.endCancelled(serving, w.EndCancelled) })
 	group.Go(func() error { return b.forgetDeleted(serving) })
+	group.Go(func() error { return untilStopped(serving, b.resolutions().Run(serving, s)) })
 	group.Go(func() error {
 		id := []byte(p.identity.ID)
 		sweeper := &sweeper{backend: b, log: p.log}
@@ -320,6 +324,10 @@ func (p *process) prepare(ctx context.Context, s *bus.Session) error {
 // compose makes the parts that belong to one connection.
 func (p *process) compose(s *bus.Session) (*backend, *worker.Worker, error) {
 	var w *worker.Worker
+	alerts, err := newAlertStore(s)
+	if err != nil {
+		return nil, nil, err
+	}
 	b, err := newBackend(backendConfig{
 		session: s, config: p.config, mask: p.mask, logger: p.log,
 		appended: func(id string, seq uint64) { w.Appended(id, seq) },
@@ -327,25 +335,28 @@ func (p *process) compose(s *bus.Session) (*backend, *worker.Worker, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	b.revisions = &revisions{alerts: alerts, mask: p.redact, sessionURL: p.sessionURL, free: b.journal.Free}
+	builtins := &builtinServer{
+		window: p.window, mask: p.mask, now: time.Now,
+		ask: func(ctx context.Context, subject string, request any) ([]byte, error) {
+			return bus.Ask(ctx, s, subject, request)
+		},
+	}
 	w = worker.New(worker.Config{
 		// A connection has a worker of its own, so that none is taken for an earlier one.
 		Name: p.identity.ID + "-" + journal.NewSession(), Limits: p.settings.Load().limits(),
 		Journal: b.journal, Texts: b.texts, Queue: worker.NewQueue(b.journal),
-		Models: p, Tools: &worker.Toolbox{Registry: p.registry, Server: p.server},
+		Models: p, Tools: &worker.Toolbox{
+			Registry: p.registry, Server: p.server,
+			Builtins: func(_ session.Submitted, servers []session.Server) []toolbox.Builtin {
+				return builtins.Builtins(servers)
+			},
+		},
 		Known: &gatherer{window: p.window, mask: p.mask, now: time.Now}, Mask: p.mask,
-		Ended: b.ended, Observer: p.observer, Logger: p.log,
+		Started: b.revisions.Started, Ended: b.revisions.Ended, Observer: p.observer, Logger: p.log,
 	})
 	return b, w, nil
 }
 
-// ended frees the dedup_key of a session that has ended. It is a hook of the worker.
-func (b *backend) ended(ctx context.Context, s *session.Session) error {
-	key := s.Submitted().DedupKey
-	if key == "" || !s.Ended() { // a retry made it pending again
-		return nil
-	}
-	if err := b.journal.Free(ctx, key, s.ID()); err != nil {
-		return fmt.Errorf("end session %s: %w", s.ID(), err)
-	}
-	return nil
-}
+// sessionURL returns the address of a session.
+func (p *process) sessionURL(id string) string { return p.url + "/api/v1/sessions/" + id }

@@ -115,3 +115,23 @@ func (r *resolutions) resolve(ctx context.Context, id string, a alert.Alert) err
 	}
 	return nil
 }
+
+// resolutions returns the follower of alerts that resolve others.
+func (b *backend) resolutions() *resolutions {
+	return &resolutions{open: b.openOfAlerts, change: b.log.change, ended: b.revisions.Ended, log: b.logger}
+}
+
+// openOfAlerts returns the open sessions of stored alerts.
+func (b *backend) openOfAlerts(ctx context.Context) (open []openSession) {
+	if err := b.index.await(ctx); err != nil {
+		b.logger.Debug("the index may lack the newest sessions", "error", err)
+	}
+	for _, it := range b.index.all(func(it *session.Item) bool { return it.CompletedAt == nil && it.AlertID != nil }) {
+		o := openSession{ID: it.ID, AlertID: *it.AlertID, Created: time.Time(it.CreatedAt)}
+		if it.DedupKey != nil {
+			o.DedupKey = *it.DedupKey
+		}
+		open = append(open, o)
+	}
+	return open
+}

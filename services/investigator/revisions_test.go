@@ -1,10 +1,12 @@
 package investigator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -483,7 +485,7 @@ func (r *resolutionRig) await(id string, ok func(*session.Session) bool) *sessio
 }
 
 // TestResolutions: the end of an alert cancels its queued session, with the reason, and a running one
-// learns of it; also of an alert that ended while nobody followed. Sessions of other alerts, and those
+// learns of it; also of an alert that ended before the follower started. Sessions of other alerts, and those
 // that were submitted later, go on.
 func TestResolutions(t *testing.T) {
 	r := newResolutionRig(t)
@@ -550,5 +552,68 @@ func TestResolves(t *testing.T) {
 	}
 	if concerns(alert.Alert{Resolves: "x"}, openSession{AlertID: "a"}) {
 		t.Error("concerns = true for another alert without a key")
+	}
+}
+
+// TestInvestigationOfAStoredAlert: start and end of a whole session come into its alert; its model
+// reads what Tocsin knows, and has the tools of the built-in server.
+func TestInvestigationOfAStoredAlert(t *testing.T) {
+	b := bustest.Start(t)
+	for _, a := range shopAlerts() {
+		a.Timestamp = a.Timestamp.Add(time.Since(noon))
+		publishAlert(t, b, a)
+	}
+	models := scripted(t, nil)
+	file := configFile(t, models.URL, "")
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, bytes.ReplaceAll(text, []byte("triage: { custom"), []byte("triage: { mcp_servers: [tocsin], custom")), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, b.Config(bus.RoleInvestigator), file)
+	id := r.post(`{"alert_id":"symptom"}`)
+	r.await(id, session.StatusCompleted)
+	c := b.Connect(bus.RoleInvestigator)
+	var all []alert.Alert
+	bustest.Eventually(t, "the end to be in the alert", func() bool {
+		all = stored(t, c)
+		return all[len(all)-1].EndsInvestigation()
+	})
+	if len(all) != 5 {
+		t.Fatalf("%d alerts are stored, want 5: three, the start and the end", len(all))
+	}
+	if i := all[3].Investigation; i == nil || i.Status != alert.InvestigationInProgress || i.SessionID != id {
+		t.Errorf("the start is %+v, want in progress", i)
+	}
+	want := alert.Investigation{
+		SessionID: id, Status: alert.InvestigationCompleted, Summary: "In short: the disk is full.", Confidence: alert.Likely, URL: r.url + "/api/v1/sessions/" + id,
+	}
+	if diff := cmp.Diff(&want, all[4].Investigation); diff != "" {
+		t.Errorf("the end (-want +got):\n%s", diff)
+	}
+	first := models.Requests()[0].Body
+	for _, part := range []string{"tocsin__alerts", "tocsin__kubernetes", knownGroup, knownAlerts, "POST /api/orders fails"} {
+		if !strings.Contains(first, part) {
+			t.Errorf("the first request to the model lacks %q: %.3000s", part, first)
+		}
+	}
+}
+
+// TestOpenOfAlerts: the open sessions of stored alerts are found right after they were submitted.
+func TestOpenOfAlerts(t *testing.T) {
+	r := newRESTRig(t, nil)
+	a := shopAlerts()[2]
+	publishAlert(t, r.bus, a)
+	r.post(`{"data":"x"}`)
+	id := r.post(`{"alert_id":"symptom"}`)
+	open := r.openOfAlerts(t.Context())
+	if len(open) != 1 || open[0].ID != id || open[0].AlertID != a.ID || open[0].DedupKey != a.DedupKey || time.Since(open[0].Created) > time.Minute {
+		t.Errorf("open sessions = %+v, want %s of alert %s", open, id, a.ID)
+	}
+	r.end(id, session.StatusCancelled)
+	if open := r.openOfAlerts(t.Context()); len(open) != 0 {
+		t.Errorf("open sessions after the end = %+v, want none", open)
 	}
 }
