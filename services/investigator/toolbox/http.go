@@ -1,6 +1,7 @@
 package toolbox
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -54,6 +55,9 @@ type boundTripper struct {
 	host    string
 	token   string
 	headers map[string]string
+	// timeout bounds a request with its answer; 0: none. That of http.Client would end a body
+	// with an error that is no time-out.
+	timeout time.Duration
 	// failure is what broke a body: errTooLarge or a time-out.
 	failure atomic.Pointer[error]
 }
@@ -63,7 +67,11 @@ func (t *boundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host != t.host || r.URL.Scheme != t.scheme {
 		return nil, fmt.Errorf("the request is for another host, %s", r.URL.Host)
 	}
-	r = r.Clone(r.Context())
+	ctx, cancel := r.Context(), context.CancelFunc(func() {})
+	if t.timeout > 0 {
+		ctx, cancel = context.WithTimeout(ctx, t.timeout)
+	}
+	r = r.Clone(ctx)
 	for name, value := range t.headers {
 		r.Header.Set(name, value)
 	}
@@ -72,14 +80,16 @@ func (t *boundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	response, err := t.base.RoundTrip(r)
 	if err != nil {
+		cancel()
 		return nil, err
 	}
-	response.Body = &boundBody{body: response.Body, left: MaxMessage, failure: &t.failure}
+	response.Body = &boundBody{body: response.Body, cancel: cancel, left: MaxMessage, failure: &t.failure}
 	return response, nil
 }
 
 type boundBody struct {
 	body    io.ReadCloser
+	cancel  context.CancelFunc
 	left    int
 	failure *atomic.Pointer[error]
 }
@@ -98,7 +108,10 @@ func (b *boundBody) Read(p []byte) (int, error) {
 }
 
 // Close implements io.Closer.
-func (b *boundBody) Close() error { return b.body.Close() }
+func (b *boundBody) Close() error {
+	defer b.cancel()
+	return b.body.Close()
+}
 
 func newHTTP(s Server) (mcp.Transport, *boundTripper, error) {
 	u, err := endpoint(s)
@@ -113,10 +126,9 @@ func newHTTP(s Server) (mcp.Transport, *boundTripper, error) {
 		TLSHandshakeTimeout: HealthTimeout,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: s.SkipVerifySSL}, //nolint:gosec // verify_ssl: false is a person's decision
 	}
-	tripper := &boundTripper{base: base, scheme: u.Scheme, host: u.Host, token: s.BearerToken, headers: s.Headers}
+	tripper := &boundTripper{base: base, scheme: u.Scheme, host: u.Host, token: s.BearerToken, headers: s.Headers, timeout: s.Timeout}
 	client := &http.Client{
 		Transport: tripper,
-		Timeout:   s.Timeout,
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			switch {
 			case r.URL.Host != u.Host || r.URL.Scheme != u.Scheme:

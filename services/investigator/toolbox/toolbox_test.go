@@ -2,9 +2,12 @@ package toolbox_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -485,6 +488,79 @@ func TestHTTPServer(t *testing.T) {
 	}
 	if n := wrong.Load(); n != 0 {
 		t.Errorf("%d requests without the token or the header", n)
+	}
+}
+
+func TestHTTPVerifiesCertificates(t *testing.T) {
+	for _, skip := range []bool{false, true} {
+		t.Run(fmt.Sprintf("skip %t", skip), func(t *testing.T) {
+			server := newServer()
+			t.Cleanup(func() { endSessions(server) })
+			var reached atomic.Int64
+			handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { reached.Add(1); return server }, nil)
+			web := httptest.NewUnstartedServer(handler) // with a certificate that no authority signed
+			web.Config.ErrorLog = log.New(io.Discard, "", 0)
+			web.StartTLS()
+			defer web.Close()
+			set, listed := opened(t, nil, toolbox.Server{Name: "web", Type: toolbox.HTTP, URL: web.URL, BearerToken: secret, SkipVerifySSL: skip, Mask: mask})
+			if skip {
+				if got := set.Call(t.Context(), "web", "echo", json.RawMessage(`{"a":1}`)); listed.Error != "" || got.Text != `{"a":1}` {
+					t.Errorf("listed %q, Call = %+v, want an answer without a check of the certificate", listed.Error, got)
+				}
+				return
+			}
+			contains(t, "Error", listed.Error, "certificate")
+			if n := reached.Load(); n != 0 {
+				t.Errorf("the server got %d requests, want none", n)
+			}
+		})
+	}
+}
+
+// TestHTTPTimeout: the server's time-out ends a call whose answer does not begin, and one whose
+// stream stands still. No such call is repeated, and the server is used further.
+func TestHTTPTimeout(t *testing.T) {
+	for _, where := range []string{"before the answer", "in the stream"} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			server := newServer()
+			t.Cleanup(func() { endSessions(server) })
+			handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
+			var calls atomic.Int64
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					return
+				}
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if bytes.Contains(body, []byte(`"tools/call"`)) && bytes.Contains(body, []byte(`"wait"`)) {
+					calls.Add(1)
+					if where == "in the stream" {
+						w.Header().Set("Content-Type", "text/event-stream")
+						w.WriteHeader(http.StatusOK)
+						w.(http.Flusher).Flush()
+					}
+					<-r.Context().Done()
+					return
+				}
+				handler.ServeHTTP(w, r)
+			}))
+			t.Cleanup(web.Close)
+			set, listed := opened(t, nil, toolbox.Server{Name: "web", Type: toolbox.HTTP, URL: web.URL, Timeout: 2 * time.Second, Mask: mask})
+			if listed.Error != "" {
+				t.Fatal(listed.Error)
+			}
+			got := set.Call(t.Context(), "web", "wait", nil)
+			if !got.IsError || !got.TimedOut || got.Retried {
+				t.Errorf("Call = %+v, want a time-out without a retry", got)
+			}
+			if n := calls.Load(); n != 1 {
+				t.Errorf("the server got the call %d times, want once", n)
+			}
+			if got := set.Call(t.Context(), "web", "echo", json.RawMessage(`{"a":1}`)); got.Text != `{"a":1}` {
+				t.Errorf("Call after it = %+v, want an answer", got)
+			}
+		})
 	}
 }
 
