@@ -76,8 +76,8 @@ func (s *alertStore) readHistory(ctx context.Context, id, wanted string) (first 
 	h.end = state.Last
 	err = s.session.Range(ctx, bus.Range{Stream: bus.StreamAlerts, First: state.First, Last: state.Last, Backwards: true}, func(m bus.Message) error {
 		var a alert.Alert
-		if json.Unmarshal(m.Data, &a) != nil || a.ID != id && a.Revises != id {
-			return nil
+		if err := json.Unmarshal(m.Data, &a); err != nil || a.ID != id && a.Revises != id {
+			return nil //nolint:nilerr // a message that is no alert is not this one
 		}
 		h.has = h.has || a.ID == wanted
 		if a.ID == id && a.Revises != "" {

@@ -28,6 +28,8 @@ type backend struct {
 type backendConfig struct {
 	session *bus.Session
 	config  func() *config.Config
+	// alerts finds the stored alerts that requests name.
+	alerts alertFinder
 	// mask masks the text of an alert.
 	mask func(string) string
 	// appended is called for every message of a session. It may be nil.
@@ -46,7 +48,7 @@ func newBackend(cfg backendConfig) (*backend, error) {
 		config: cfg.config, logger: cfg.logger,
 	}
 	b.submitter = &submitter{
-		journal: j, texts: texts, log: b.log, index: b.index, config: cfg.config, alerts: findAlert(cfg.session, cfg.logger),
+		journal: j, texts: texts, log: b.log, index: b.index, config: cfg.config, alerts: cfg.alerts,
 		mask: cfg.mask, joins: newJoins(b.log, time.Now, cfg.logger), now: time.Now, logger: cfg.logger, underWay: map[string]admitted{},
 		keys: map[string]chan struct{}{},
 	}

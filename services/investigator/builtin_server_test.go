@@ -246,7 +246,7 @@ func TestBuiltinSchemas(t *testing.T) {
 			if p.Description == "" {
 				t.Errorf("%s: the argument %s has no description", d.Name, name)
 			}
-			if got := append(p.Enum, p.Items.Enum...); !slices.Equal(got, enums[name]) {
+			if got := slices.Concat(p.Enum, p.Items.Enum); !slices.Equal(got, enums[name]) {
 				t.Errorf("%s: the values of %s are %q, want %q", d.Name, name, got, enums[name])
 			}
 		}

@@ -329,7 +329,7 @@ func (p *process) compose(s *bus.Session) (*backend, *worker.Worker, error) {
 		return nil, nil, err
 	}
 	b, err := newBackend(backendConfig{
-		session: s, config: p.config, mask: p.mask, logger: p.log,
+		session: s, config: p.config, mask: p.mask, logger: p.log, alerts: alerts.Find,
 		appended: func(id string, seq uint64) { w.Appended(id, seq) },
 	})
 	if err != nil {

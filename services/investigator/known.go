@@ -85,7 +85,7 @@ func knownFacts(alerts *recent.Alerts, clusters *recent.Clusters, results *recen
 	app := ""
 	if a != nil {
 		original := a.AsOriginal()
-		a, app = &original, original.App
+		app = original.App
 		add(knownGroup, "The alert's incident group: likely cause and symptoms", groupText(alerts.GroupOf(original), original))
 		open := recent.AlertQuery{App: app, Open: true, Except: original.ID, Since: now.Add(-openPeriod)}
 		found, more := alerts.Worst(open, maxKnownAlerts)

@@ -74,8 +74,12 @@ func newRESTRig(t *testing.T, change func(*handlerConfig)) *restRig {
 // open runs a backend until the end of the test.
 func (r *restRig) open() *backend {
 	r.t.Helper()
+	alerts, err := newAlertStore(r.session)
+	if err != nil {
+		r.t.Fatal(err)
+	}
 	b, err := newBackend(backendConfig{
-		session: r.session, config: r.config.Load, logger: bustest.Quiet(),
+		session: r.session, alerts: alerts.Find, config: r.config.Load, logger: bustest.Quiet(),
 		mask: func(text string) string { return strings.ReplaceAll(text, "hunter2", "[MASKED]") },
 	})
 	if err != nil {

@@ -159,23 +159,25 @@ func (s *Session) citedID(c *call) string {
 }
 
 // sources returns the texts that evidence of the execution may cite, by id: the known facts, the
-// alert, the execution's own results, and those of the stages before it.
+// alert, the execution's own results, and those of the stages before it. A result has the id under
+// which this execution saw it, so that its own id never stands for a result of another one.
 func (s *Session) sources(e *execution) map[string][]Text {
 	m := map[string][]Text{alertResult: {s.submitted.Data}}
-	add := func(x *execution) {
+	add := func(x *execution, id func(*call) string) {
 		for _, c := range x.order {
 			if c.answered && c.Name != conclusion.ToolName {
-				m[c.ID] = append(m[c.ID], c.result)
-				m[s.useID(c)] = []Text{c.result}
+				m[id(c)] = append(m[id(c)], c.result)
 			}
 		}
 	}
 	for _, st := range s.completed {
 		for _, x := range st.execs {
-			add(x)
+			if x != e {
+				add(x, s.citedID)
+			}
 		}
 	}
-	add(e)
+	add(e, func(c *call) string { return c.ID })
 	if s.gathered != nil {
 		for _, k := range s.gathered.Known {
 			m[k.ID] = append(m[k.ID], Text{Inline: k.Title + "\n" + k.Text})
