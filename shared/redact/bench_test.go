@@ -2,6 +2,7 @@ package redact_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -90,12 +91,27 @@ func TestHostileTextTakesLinearTime(t *testing.T) {
 	for _, piece := range hostile {
 		long := strings.Repeat(piece, size/len(piece))
 		for _, before := range []string{"", "token=", `{"x":"`} {
-			began := time.Now()
-			e.Body(before + long)
-			e.URL(before + long)
-			if took := time.Since(began); took > most {
+			took := least(most, func() {
+				e.Body(before + long)
+				e.URL(before + long)
+			})
+			if took > most {
 				t.Errorf("%d bytes of %q behind %q took %v, want at most %v", size, piece, before, took, most)
 			}
 		}
 	}
+}
+
+// least returns the shortest time that f takes in up to 3 tries, and of the first that takes no
+// longer than enough.
+func least(enough time.Duration, f func()) time.Duration {
+	shortest := time.Duration(math.MaxInt64)
+	for range 3 {
+		began := time.Now()
+		f()
+		if shortest = min(shortest, time.Since(began)); shortest <= enough {
+			break
+		}
+	}
+	return shortest
 }

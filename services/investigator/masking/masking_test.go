@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -396,7 +397,7 @@ var hostile = []string{
 }
 
 // Linear time is milliseconds here, quadratic time many seconds. The bound leaves room for a slow
-// machine and the race detector.
+// machine and the race detector; what another process delays once is tried again.
 func TestHostileTextTakesLinearTime(t *testing.T) {
 	t.Parallel()
 	const size, most = 256 << 10, 5 * time.Second
@@ -404,9 +405,7 @@ func TestHostileTextTakesLinearTime(t *testing.T) {
 	for _, piece := range hostile {
 		for _, before := range []string{"", "kind: Secret\ndata:\n", strings.Repeat(`{"a":`, 990), `{"kind":"Secret","data":{"a":`} {
 			text := before + strings.Repeat(piece, size/len(piece))
-			began := time.Now()
-			m.Mask(text)
-			if took := time.Since(began); took > most {
+			if took := least(most, func() { m.Mask(text) }); took > most {
 				t.Errorf("%d bytes of %q behind %q took %v, want at most %v", size, piece, before, took, most)
 			}
 		}
@@ -415,11 +414,23 @@ func TestHostileTextTakesLinearTime(t *testing.T) {
 	for i := range 700 {
 		deeper.WriteString(strings.Repeat(" ", i) + "kind: Secret\n" + strings.Repeat(" ", i) + "data:\n")
 	}
-	began := time.Now()
-	m.Mask(deeper.String())
-	if took := time.Since(began); took > most {
+	if took := least(most, func() { m.Mask(deeper.String()) }); took > most {
 		t.Errorf("objects in objects took %v, want at most %v", took, most)
 	}
+}
+
+// least returns the shortest time that f takes in up to 3 tries, and of the first that takes no
+// longer than enough.
+func least(enough time.Duration, f func()) time.Duration {
+	shortest := time.Duration(math.MaxInt64)
+	for range 3 {
+		began := time.Now()
+		f()
+		if shortest = min(shortest, time.Since(began)); shortest <= enough {
+			break
+		}
+	}
+	return shortest
 }
 
 func FuzzMask(f *testing.F) {
