@@ -411,8 +411,11 @@ func (c *Claim) Release() {
 	if !c.finish() {
 		return
 	}
-	// It is not confirmed by the bus.
-	if err := c.j.bus.NC.Publish(c.reply, []byte(ackRelease)); err != nil {
+	// It waits for the bus to confirm it: in a cluster a request for the next session can arrive
+	// before a release that was sent earlier.
+	ctx, cancel := context.WithTimeout(context.Background(), ackTimeout)
+	defer cancel()
+	if err := c.send(ctx, ackRelease); err != nil {
 		c.j.logger(c.Session).Info("a claim could not be released; it expires", "error", err)
 	}
 }
