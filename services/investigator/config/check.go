@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -9,7 +10,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/investigator/masking"
 	"github.com/tocsin-bus/tocsin/shared/alert"
-	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
 // checker checks what no single value shows: references, and values that exclude each other.
@@ -88,6 +89,9 @@ func (k *checker) shown(path, value string) string {
 	return value
 }
 
+// minBudget is the least budget for thinking that Anthropic's API accepts.
+const minBudget = 1024
+
 func (k *checker) provider(path, name string, p *Provider) {
 	switch {
 	case p.APIKeyEnv == "":
@@ -99,12 +103,14 @@ func (k *checker) provider(path, name string, p *Provider) {
 	default:
 		key, set := k.lookup(p.APIKeyEnv)
 		switch {
+		case !set && redact.New().String(p.APIKeyEnv) != p.APIKeyEnv:
+			k.errorAt(path+".api_key_env", "is no name of an environment variable: want the name, not the key")
 		case !set:
 			k.errorAt(path+".api_key_env", "the environment variable %s is not set", p.APIKeyEnv)
 		case strings.TrimSpace(key) == "":
 			k.errorAt(path+".api_key_env", "the environment variable %s is empty", p.APIKeyEnv)
-		case hasControl(key):
-			k.errorAt(path+".api_key_env", "the environment variable %s has a line break or a control character", p.APIKeyEnv)
+		case strings.ContainsFunc(key, func(c rune) bool { return c <= ' ' || c > '~' }):
+			k.errorAt(path+".api_key_env", "the environment variable %s has a line break or another character that a header can't carry", p.APIKeyEnv)
 		}
 		k.c.keys[name] = key
 	}
@@ -113,12 +119,18 @@ func (k *checker) provider(path, name string, p *Provider) {
 	}
 	if p.BaseURL != "" {
 		k.address(path+".base_url", p.BaseURL, p.APIKeyEnv != "")
+		if u, err := url.Parse(p.BaseURL); err == nil && (u.RawQuery != "" || u.Fragment != "") {
+			k.errorAt(path+".base_url", "has a query or a fragment: want the address without")
+		}
 	}
 	if p.API != "" && p.Type != "openai" {
 		k.errorAt(path+".api", "is only for type openai: leave it out")
 	}
 	if p.MaxOutputTokens >= p.ContextWindow {
 		k.errorAt(path+".max_output_tokens", "is %d: want less than context_window, which is %d", p.MaxOutputTokens, p.ContextWindow)
+	}
+	if p.Type == "anthropic" && p.Thinking.BudgetTokens > 0 && p.Thinking.BudgetTokens < minBudget {
+		k.errorAt(path+".thinking.budget_tokens", "is %d: want 0, or at least %d with type anthropic", p.Thinking.BudgetTokens, minBudget)
 	}
 	if p.Thinking.BudgetTokens > 0 && p.Thinking.BudgetTokens >= p.MaxOutputTokens {
 		k.errorAt(path+".thinking.budget_tokens", "is %d: want less than max_output_tokens, which is %d", p.Thinking.BudgetTokens, p.MaxOutputTokens)
@@ -129,15 +141,22 @@ func hasControl(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
+// loopback reports whether a host is this machine, whatever a resolver or a proxy says: a name
+// below localhost may be another one.
+func loopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.IsLoopback()
+}
+
 // address checks a URL to which a secret may be sent.
 func (k *checker) address(path, text string, secret bool) {
 	u, err := url.Parse(text)
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+	case err != nil || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
 		k.errorAt(path, "is no address: want http:// or https:// and a host")
 	case u.User != nil:
 		k.errorAt(path, "has a user name or password: want them in an environment variable")
-	case u.Scheme == "http" && secret && !httpguard.Loopback(u.Hostname()):
+	case u.Scheme == "http" && secret && !loopback(u.Hostname()):
 		k.errorAt(path, "would send a secret without encryption: want https://, or http:// on loopback")
 	}
 }
@@ -187,6 +206,8 @@ func (k *checker) server(path string, s *Server) {
 			k.errorAt(at+"."+key, "has no effect with type %s: leave it out", t.Type)
 		}
 	}
+	k.patterns(path+".tools", s.Tools)
+	k.patterns(path+".read_only_tools", s.ReadOnlyTools)
 	m := path + ".data_masking"
 	for i, group := range s.DataMasking.PatternGroups {
 		k.reference(fmt.Sprintf("%s.pattern_groups[%d]", m, i), group, "group", masking.Groups())
@@ -213,6 +234,15 @@ func (k *checker) server(path string, s *Server) {
 		}
 	}
 	k.reference(path+".summarization.llm_provider", s.Summarization.LLMProvider, "provider", sortedKeys(k.c.Providers))
+}
+
+// patterns checks patterns of tools: one that can't be read would match none.
+func (k *checker) patterns(at string, patterns []string) {
+	for i, p := range patterns {
+		if badPattern(p) {
+			k.errorAt(fmt.Sprintf("%s[%d]", at, i), "is no pattern: want the name of a tool, in which * stands for any text")
+		}
+	}
 }
 
 // unversioned reports whether npx is asked to run a package without a version.
@@ -291,6 +321,9 @@ func (k *checker) chain(path, name string, c *Chain, types map[string]string) {
 				k.errorAt(at+".llm_provider", "is missing: want it here, in the stage, the chain or defaults")
 			}
 		}
+		if s.synthesized() && k.c.providerOf(c, s, s.synthesizer()) == "" {
+			k.errorAt(at+".synthesis.llm_provider", "is missing: want it here, in the stage, the chain or defaults")
+		}
 	}
 	if k.c.summaryProvider(c) == "" {
 		k.errorAt(path+".executive_summary_provider", "is missing: want it or llm_provider, here or in defaults")
@@ -330,8 +363,11 @@ func (k *checker) stage(path string, s Stage) {
 	}
 	if s.Synthesis != nil {
 		k.reference(path+".synthesis.agent", s.Synthesis.Agent, "agent", agents)
+		if s.Synthesis.Agent == "" {
+			k.errorAt(path+".synthesis.agent", "is empty: want an agent")
+		}
 		k.reference(path+".synthesis.llm_provider", s.Synthesis.LLMProvider, "provider", providers)
-		if len(s.Agents) == 1 && s.copies() == 1 {
+		if !s.synthesized() {
 			k.warn(k.line(path+".synthesis"), path+".synthesis", "has no effect: the stage has one agent")
 		}
 	}

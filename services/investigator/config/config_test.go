@@ -77,7 +77,26 @@ func TestBadFiles(t *testing.T) {
 		"replicas of several": {base + "defaults: {llm_provider: a}\nagent_chains:\n  c:\n    stages:\n      - {name: s, replicas: 2, agents: [{name: ChatAgent}, {name: GeneralAgent}]}",
 			"f:11: agent_chains.c.stages[0].replicas: is for a stage with one agent: want either replicas or several agents"},
 		"agent's provider": {base + "defaults: {llm_provider: a}\nagents: {x: {llm_provider: a}}", "f:8: agents.x.llm_provider: is not known: want one of description, mcp_servers, custom_instructions, max_iterations"},
-		"missing chain":    {base + "defaults: {llm_provider: a}\ntriggers:\n  - {match: {app: x}, chain: defalt}", `f:9: triggers[0].chain: there is no chain "defalt": did you mean default?`},
+		"synthesis without a provider": {base + "agent_chains:\n  c:\n    executive_summary_provider: a\n    stages:\n      - {name: s, replicas: 2, agents: [{name: GeneralAgent, llm_provider: a}]}",
+			"f:11: agent_chains.c.stages[0].synthesis.llm_provider: is missing: want it here, in the stage, the chain or defaults"},
+		"synthesis without an agent": {base + "defaults: {llm_provider: a}\nagent_chains:\n  c:\n    stages:\n      - {name: s, replicas: 2, agents: [{name: GeneralAgent}], synthesis: {agent: \"\"}}",
+			"f:11: agent_chains.c.stages[0].synthesis.agent: is empty: want an agent"},
+		"synthesis without a price": {base + "defaults: {llm_provider: a}\nagent_chains:\n  c:\n    executive_summary_provider: b\n    limits: {max_cost_usd: 1}\n    stages:\n      - {name: s, replicas: 2, agents: [{name: ChatAgent, llm_provider: b}]}",
+			"f:11: agent_chains.c.limits.max_cost_usd: needs a price of the provider a: add llm_providers.a.price"},
+		"empty transport": {base + "  u: {transport: }\ndefaults: {llm_provider: a}", "f:7: mcp_servers.u.transport.type: is missing: want a process or streamable HTTP"},
+		"small budget": {"defaults: {llm_provider: g}\nllm_providers:\n  g: {type: anthropic, model: m, api_key_env: KEY, thinking: {budget_tokens: 1000}}",
+			"f:3: llm_providers.g.thinking.budget_tokens: is 1000: want 0, or at least 1024 with type anthropic"},
+		"address with a query": {"defaults: {llm_provider: g}\nllm_providers:\n  g: {type: openai, model: m, base_url: \"https://example.com/v1?x=1\"}",
+			"f:3: llm_providers.g.base_url: has a query or a fragment: want the address without"},
+		"address without a host": {"defaults: {llm_provider: g}\nllm_providers:\n  g: {type: openai, model: m, base_url: \"http://:80/v1\"}",
+			"f:3: llm_providers.g.base_url: is no address: want http:// or https:// and a host"},
+		"name below localhost": {"defaults: {llm_provider: g}\nllm_providers:\n  g: {type: openai, model: m, api_key_env: KEY, base_url: \"http://x.localhost/v1\"}",
+			"f:3: llm_providers.g.base_url: would send a secret without encryption: want https://, or http:// on loopback"},
+		"pattern of tools": {base + "  u: {transport: {type: stdio, command: x}, read_only_tools: [\"[\"]}\ndefaults: {llm_provider: a}",
+			"f:7: mcp_servers.u.read_only_tools[0]: is no pattern: want the name of a tool, in which * stands for any text"},
+		"type in a trigger": {base + "defaults: {llm_provider: a}\ntriggers:\n  - {match: {type: x}, chain: default}",
+			"f:9: triggers[0].match.type: is not known: want one of category, severity_min, app, cluster, namespace, source, title"},
+		"missing chain": {base + "defaults: {llm_provider: a}\ntriggers:\n  - {match: {app: x}, chain: defalt}", `f:9: triggers[0].chain: there is no chain "defalt": did you mean default?`},
 		"plain http": {"defaults: {llm_provider: g}\nllm_providers:\n  g: {type: openai, model: m, api_key_env: KEY, base_url: \"http://example.com/v1\"}",
 			"f:3: llm_providers.g.base_url: would send a secret without encryption: want https://, or http:// on loopback"},
 		"absent key":      {"defaults: {llm_provider: g}\nllm_providers:\n  g: {type: openai, model: m, api_key_env: ABSENT}", "f:3: llm_providers.g.api_key_env: the environment variable ABSENT is not set"},
@@ -101,6 +120,17 @@ func TestBadFiles(t *testing.T) {
 				t.Errorf("got the value of a variable in %q, want it hidden", err)
 			}
 		})
+	}
+}
+
+// A key in the place of the name of its variable is not shown.
+func TestKeyForItsName(t *testing.T) {
+	key := "ghp_" + strings.Repeat("a1B2", 9)
+	file := "defaults: {llm_provider: g}\nllm_providers:\n  g: {type: openai, model: m, api_key_env: " + key + "}"
+	_, _, err := config.Parse([]byte(file), "f", func(string) (string, bool) { return "", false })
+	want := "f:3: llm_providers.g.api_key_env: is no name of an environment variable: want the name, not the key"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

@@ -140,6 +140,10 @@ func (d *decoder) node(n *yaml.Node, path string, v reflect.Value, tag reflect.S
 		return
 	}
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		if v.Kind() == reflect.Struct && v.Type() != reflect.TypeFor[later]() { // its required keys are missing
+			d.structure(&yaml.Node{Kind: yaml.MappingNode, Line: n.Line}, path, v, depth)
+			return
+		}
 		if v.Kind() == reflect.Struct || v.Kind() == reflect.Pointer || v.Kind() == reflect.Slice || v.Kind() == reflect.Map || tag == "" {
 			return
 		}
@@ -232,7 +236,7 @@ func isEmpty(v reflect.Value) bool {
 }
 
 func (d *decoder) unknown(key *yaml.Node, path string, names []string) {
-	if text := foreignWord(key.Value); text != "" {
+	if text := foreignWord(key.Value); text != "" && standsThere(key.Value, path) {
 		d.warn(key.Line, path, "has no effect: "+text)
 		return
 	}

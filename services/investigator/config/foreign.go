@@ -43,6 +43,15 @@ func foreignWord(key string) string {
 	return foreignWords[key]
 }
 
+// standsThere reports whether the replaced system has a foreign word at a path. In triggers, which
+// it lacks, an unknown key would make one match more than it says.
+func standsThere(word, path string) bool {
+	if word == "type" {
+		return strings.HasPrefix(path, "agents.")
+	}
+	return !strings.HasPrefix(path, "triggers")
+}
+
 // foreignFallback returns the provider of {provider, backend}, the replaced system's form of
 // a fallback.
 func (d *decoder) foreignFallback(n *yaml.Node, path string) *yaml.Node {

@@ -113,6 +113,17 @@ func (s Stage) copies() int {
 	return n
 }
 
+// synthesized reports whether several agents run in the stage.
+func (s Stage) synthesized() bool { return len(s.Agents) > 1 || s.copies() > 1 }
+
+// synthesizer returns who joins the results of several agents.
+func (s Stage) synthesizer() StageAgent {
+	if s.Synthesis == nil {
+		return StageAgent{Name: synthesisAgent}
+	}
+	return StageAgent{Name: s.Synthesis.Agent, LLMProvider: s.Synthesis.LLMProvider}
+}
+
 func (c *Config) stage(chain *Chain, s Stage, selected []Selection) session.Stage {
 	stage := session.Stage{
 		Name:   s.Name,
@@ -135,11 +146,7 @@ func (c *Config) stage(chain *Chain, s Stage, selected []Selection) session.Stag
 		stage.Agents = append(stage.Agents, agent)
 	}
 	if len(agents) > 1 {
-		by := StageAgent{Name: synthesisAgent}
-		if s.Synthesis != nil {
-			by.Name, by.LLMProvider = s.Synthesis.Agent, s.Synthesis.LLMProvider
-		}
-		synthesis := c.agent(chain, s, by, nil)
+		synthesis := c.agent(chain, s, s.synthesizer(), nil)
 		synthesis.Servers = nil // it reads what the others found
 		stage.Synthesis = &synthesis
 	}
@@ -223,8 +230,8 @@ func (c *Config) providersOf(chain *Chain) []string {
 	servers := map[string]bool{}
 	for _, s := range chain.Stages {
 		agents := s.Agents
-		if s.Synthesis != nil && (len(agents) > 1 || s.copies() > 1) {
-			agents = append(slices.Clone(agents), StageAgent{Name: s.Synthesis.Agent, LLMProvider: s.Synthesis.LLMProvider})
+		if s.synthesized() {
+			agents = append(slices.Clone(agents), s.synthesizer())
 		}
 		for _, a := range agents {
 			names = append(names, c.providerOf(chain, s, a))
@@ -303,6 +310,11 @@ func (c *Config) checkSelection(chain *Chain, selected []Selection) error {
 func matchTool(pattern, tool string) bool {
 	ok, err := path.Match(pattern, tool)
 	return err == nil && ok
+}
+
+func badPattern(pattern string) bool {
+	_, err := path.Match(pattern, "")
+	return err != nil
 }
 
 func isURL(text string) bool {
