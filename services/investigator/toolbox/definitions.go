@@ -177,6 +177,7 @@ func maskSchema(mask func(string) string, schema []byte) (json.RawMessage, error
 	} else if kind != "object" {
 		return nil, fmt.Errorf("its input schema describes something else than an object")
 	}
+	fitProviders(object)
 	if !maskTexts(mask, object, 1) {
 		return nil, fmt.Errorf("its input schema is nested over %d levels", maxSchemaDepth)
 	}
@@ -187,6 +188,33 @@ func maskSchema(mask func(string) string, schema []byte) (json.RawMessage, error
 		return nil, fmt.Errorf("its input schema can't be written")
 	}
 	return bytes.TrimSpace(b.Bytes()), nil
+}
+
+// fitProviders changes a schema into one that all providers take: one tool that they refuse makes
+// them refuse the request. OpenAI's APIs want properties, and neither they nor Anthropic's take the
+// keywords that are deleted here at the top. The properties in them are kept as optional ones: the
+// server checks the arguments itself.
+func fitProviders(object map[string]any) {
+	properties, ok := object["properties"].(map[string]any)
+	if !ok {
+		properties = map[string]any{}
+		object["properties"] = properties
+	}
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
+		branches, _ := object[keyword].([]any)
+		for _, branch := range branches {
+			described, _ := branch.(map[string]any)
+			more, _ := described["properties"].(map[string]any)
+			for name, property := range more {
+				if _, there := properties[name]; !there {
+					properties[name] = property
+				}
+			}
+		}
+	}
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf", "not", "enum"} {
+		delete(object, keyword)
+	}
 }
 
 // contractKeys hold strings that are part of the contract between model and server: a masked one

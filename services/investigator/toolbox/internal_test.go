@@ -146,6 +146,30 @@ func TestMasked(t *testing.T) {
 	}
 }
 
+// A server may repeat the secrets of its own configuration.
+func TestOwnSecretsAreHidden(t *testing.T) {
+	s := Server{
+		Mask: same, BearerToken: "bearer-4711",
+		Headers: map[string]string{"Authorization": "Basic dXNlcjo0NzEx", "X-Tenant": "production"},
+		Env:     map[string]string{"API_TOKEN": "variable-4711", "API_TOKEN_2": "variable-4711-long", "SHORT_TOKEN": "abc", "KUBECONFIG": "/home/me/config"},
+	}.hiding()
+	tests := []struct{ text, want string }{
+		{"401: bearer-4711 is no member", "401: [REDACTED] is no member"},
+		{"got Basic dXNlcjo0NzEx", "got [REDACTED]"},
+		{"got dXNlcjo0NzEx", "got [REDACTED]"},
+		{"variable-4711, variable-4711-long", "[REDACTED], [REDACTED]"},
+		{"production reads /home/me/config, abc", "production reads /home/me/config, abc"},
+	}
+	for _, test := range tests {
+		if got := masked(s.Mask, test.text); got != test.want {
+			t.Errorf("masked(%q) = %q, want %q", test.text, got, test.want)
+		}
+	}
+	if got := masked(Server{BearerToken: "bearer-4711"}.hiding().Mask, "x"); got != withheld {
+		t.Errorf("without a mask: %q, want %q", got, withheld)
+	}
+}
+
 func TestDefinitions(t *testing.T) {
 	deep := strings.Repeat(`{"items":`, 70) + `{}` + strings.Repeat(`}`, 70)
 	var deepSchema any
@@ -184,6 +208,30 @@ func TestDefinitions(t *testing.T) {
 	}
 	if len(got.Description) > MaxDescription || !utf8.ValidString(got.Description) {
 		t.Errorf("Description has %d bytes, want at most %d, of whole characters", len(got.Description), MaxDescription)
+	}
+}
+
+// OpenAI refuses an object without properties, and Anthropic and OpenAI refuse alternatives at the
+// top: such a tool would make each request of the agent fail.
+func TestSchemasThatProvidersTake(t *testing.T) {
+	tests := []struct{ name, schema, want string }{
+		{"none", `null`, `{"properties":{},"type":"object"}`},
+		{"empty", `{"type":"object"}`, `{"properties":{},"type":"object"}`},
+		{"null", `{"type":"object","properties":null}`, `{"properties":{},"type":"object"}`},
+		{"alternatives", `{"type":"object","properties":{"a":{"type":"string"}},"anyOf":[{"required":["a"]},{"properties":{"a":{},"b":{"type":"integer"}}}],"not":{},"enum":[1]}`,
+			`{"properties":{"a":{"type":"string"},"b":{"type":"integer"}},"type":"object"}`},
+		{"misshapen", `{"type":"object","oneOf":[1,{"properties":[]}],"allOf":{}}`, `{"properties":{},"type":"object"}`},
+		{"below the top", `{"type":"object","properties":{"a":{"anyOf":[{"type":"string"}]}}}`, `{"properties":{"a":{"anyOf":[{"type":"string"}]}},"type":"object"}`},
+	}
+	for _, test := range tests {
+		var schema any
+		if err := json.Unmarshal([]byte(test.schema), &schema); err != nil {
+			t.Fatal(err)
+		}
+		got := defineOne(Server{Name: "s", Mask: same}, &mcp.Tool{Name: "a", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}, InputSchema: schema})
+		if string(got.Schema) != test.want || !got.Offered {
+			t.Errorf("%s: Schema = %s (%s), want %s, offered", test.name, got.Schema, got.WhyNot, test.want)
+		}
 	}
 }
 

@@ -1,8 +1,12 @@
 package toolbox
 
 import (
+	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
+
+	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 
 // withheld stands for text that could not be masked.
@@ -22,6 +26,39 @@ func masked(mask func(string) string, text string) (result string) {
 		}
 	}()
 	return valid(mask(valid(text)))
+}
+
+// minSecret is the shortest secret of a configuration that is hidden wherever it stands, in bytes: a
+// shorter one may stand in words.
+const minSecret = 6
+
+var engine = sync.OnceValue(redact.New)
+
+// hiding returns the server with a mask that first hides the server's own token, and those headers
+// and variables that are secrets by their names or shapes: a server may repeat them in results, in
+// errors and on standard error, where the name is missing.
+func (s Server) hiding() Server {
+	if s.Mask == nil {
+		return s
+	}
+	secrets := []string{s.BearerToken}
+	for _, values := range []map[string]string{s.Headers, s.Env} {
+		for name, value := range values {
+			if pair := name + ": " + value; engine().String(pair) != pair {
+				secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:]) // Bearer and a token
+			}
+		}
+	}
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // one may begin with another
+	var pairs []string
+	for _, secret := range secrets {
+		if len(secret) >= minSecret {
+			pairs = append(pairs, secret, redact.Mask)
+		}
+	}
+	mask, replacer := s.Mask, strings.NewReplacer(pairs...)
+	s.Mask = func(text string) string { return mask(replacer.Replace(text)) }
+	return s
 }
 
 func valid(text string) string { return strings.ToValidUTF8(text, string(utf8.RuneError)) }

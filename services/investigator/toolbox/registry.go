@@ -87,7 +87,7 @@ func (r *Registry) Update(servers []Server) {
 		digest := s.Digest()
 		w := old[s.Name]
 		if w == nil || w.digest != digest {
-			w = &watch{server: s, digest: digest, known: make(chan struct{})}
+			w = &watch{server: s.hiding(), digest: digest, known: make(chan struct{})}
 		} else {
 			delete(old, s.Name)
 		}

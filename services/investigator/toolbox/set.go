@@ -53,6 +53,7 @@ func (s *Set) Open(ctx context.Context, servers []Server) []Listed {
 	all := make([]Listed, len(servers))
 	var wg sync.WaitGroup
 	for i, server := range servers {
+		server = server.hiding()
 		l := &link{set: s, server: server, digest: server.Digest()}
 		s.links[server.Name] = l
 		d, errText, known := s.registry.cached(server.Name, l.digest)

@@ -295,11 +295,14 @@ func TestTimeOutIsNotRetried(t *testing.T) {
 func TestServersThatDoNotStart(t *testing.T) {
 	missing := stdio(t, "")
 	missing.Command = "tocsin-no-such-program"
+	own := stdio(t, "exit")
+	own.Env["API_TOKEN"], own.Mask = secret, func(text string) string { return text }
 	tests := []struct {
 		name   string
 		server toolbox.Server
 		want   []string
 	}{
+		{"own secret", own, []string{"no configuration, password [REDACTED]"}},
 		{"garbage", stdio(t, "garbage"), []string{"something else than JSON"}},
 		{"exit", stdio(t, "exit"), []string{"exit status 3", "no configuration, password [MASKED]"}},
 		{"missing", missing, []string{"executable file not found"}},
