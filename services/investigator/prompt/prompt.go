@@ -22,6 +22,8 @@ var parts = template.Must(template.ParseFS(files, "parts/*.md"))
 // Agent is what the instructions of an agent depend on.
 type Agent struct {
 	Name string
+	// Session is the id of the session, which the boundaries are derived from.
+	Session string
 	// Now is when the agent started: it stays the same through its conversation.
 	Now           time.Time
 	Instructions  string
@@ -107,7 +109,9 @@ func System(a Agent) string {
 	}
 	servers := make([]Server, 0, len(a.Servers))
 	for _, s := range a.Servers {
-		s.Error = line(s.Error)
+		if s.Error != "" { // it has what the server wrote
+			s.Error = Fenced(a.Session, "the error", line(s.Error))
+		}
 		servers = append(servers, s)
 	}
 	a.Servers = servers
@@ -131,7 +135,7 @@ func Records(t Task, stage string, records []Record) string {
 	f := fencedTask(t)
 	fenced := make([]Record, 0, len(records))
 	for _, r := range records {
-		r.Text = Fenced(t.Session, "the record of "+r.Agent, r.Text)
+		r.Status, r.Text = line(r.Status), Fenced(t.Session, "the record of "+r.Agent, r.Text)
 		fenced = append(fenced, r)
 	}
 	return render("records.md", struct {
@@ -164,7 +168,10 @@ func fencedTask(t Task) view {
 	if t.Runbook != "" {
 		v.Runbook = Fenced(t.Session, "the runbook", t.Runbook)
 	}
-	v.AlertType, v.RunbookURL, v.Resolved = line(t.AlertType), line(t.RunbookURL), line(t.Resolved)
+	v.AlertType, v.RunbookURL = line(t.AlertType), line(t.RunbookURL)
+	if t.Resolved != "" {
+		v.Resolved = fencedTitle(t.Session, t.Resolved)
+	}
 	return v
 }
 
@@ -181,8 +188,13 @@ func Empty() string { return render("empty.md", nil) }
 func Repeating() string { return render("repeating.md", nil) }
 
 // Resolved returns the message that announces that the alert was resolved.
-func Resolved(title string) string {
-	return render("resolved.md", struct{ Title string }{line(title)})
+func Resolved(session, title string) string {
+	return render("resolved.md", struct{ Title string }{fencedTitle(session, title)})
+}
+
+// fencedTitle returns the title of the alert that resolved another one.
+func fencedTitle(session, title string) string {
+	return Fenced(session, "the title of the resolution", line(title))
 }
 
 // Summarize returns the instructions for the summary of a tool's result.

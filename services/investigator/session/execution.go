@@ -181,7 +181,7 @@ func (s *Session) settle() {
 		s.closeTurn(e)
 		if e.resolved && e.ready() && e.failure == nil {
 			e.resolved = false
-			e.say(prompt.Resolved(s.resolved))
+			e.say(prompt.Resolved(s.ID(), s.resolved))
 		}
 	}
 }

@@ -15,7 +15,7 @@ func (s *Session) prepare(e *execution) {
 	e.prepared = true
 	p := e.current()
 	a := prompt.Agent{
-		Name: e.agent.Name, Now: e.stage.started, Instructions: e.agent.Instructions, MaxIterations: e.agent.MaxIterations,
+		Name: e.agent.Name, Session: s.ID(), Now: e.stage.started, Instructions: e.agent.Instructions, MaxIterations: e.agent.MaxIterations,
 		HasTools: len(e.tools) > 0, Concludes: e.concludes, Synthesis: e.stage.Synthesis,
 	}
 	if e.lists() {
