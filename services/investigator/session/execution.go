@@ -342,6 +342,7 @@ func (s *Session) applyAnswered(f *ModelAnswered, t time.Time) {
 	e.iterations++
 	if len(calls) == 0 && (f.Text.Empty() || f.Cut) {
 		e.empty++
+		e.timedOut = 0 // it came in time
 		if e.empty <= maxEmpty {
 			if f.Cut && !f.Text.Empty() {
 				s.assistant(e, it, f)

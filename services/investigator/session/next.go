@@ -89,6 +89,7 @@ type due struct {
 	now     time.Time
 	facts   []Fact
 	effects []Effect
+	calls   int // tool calls among effects that no fact counts yet
 	at      time.Time
 }
 
@@ -203,7 +204,7 @@ func (d *due) execution(e *execution) {
 	case e.answered:
 		text := e.analysis
 		if e.forced != "" && strings.HasPrefix(e.forced, "the session reached") {
-			text += "\n\n_The investigation stopped early: " + e.forced + "._"
+			text += stoppedEarly + e.forced + "._"
 		}
 		t, store := NewText(text)
 		if store { // an answer is bounded by the output of its model
@@ -380,7 +381,6 @@ func (s *Session) summaryRequest(c *call, p Provider) func(text string) model.Re
 func (d *due) turn(e *execution) {
 	s := d.s
 	open := 0
-	calls := s.called // those of this turn that are started count too
 	for _, c := range e.turn {
 		if c.answered {
 			if s.wantsSummary(c) {
@@ -389,7 +389,7 @@ func (d *due) turn(e *execution) {
 			continue
 		}
 		if c.epoch == 0 {
-			if text, bad := d.refusal(e, c, calls); text != "" {
+			if text, bad := d.refusal(e, c, s.called+d.calls); text != "" {
 				d.fact(Fact{ToolAnswered: &ToolAnswered{Execution: e.id, CallID: c.ID, Result: Text{Inline: text}, IsError: bad}})
 				continue
 			}
@@ -406,7 +406,7 @@ func (d *due) turn(e *execution) {
 		case open < maxParallel:
 			open++
 			if c.epoch == 0 {
-				calls++
+				d.calls++
 			}
 			d.call(e, c)
 		}
@@ -433,11 +433,8 @@ func (d *due) call(e *execution, c *call) {
 	if s.plan.ToolTimeout > 0 {
 		eff.Deadline = began.Add(s.plan.ToolTimeout)
 	}
-	if limit := s.plan.IterationTimeout; limit > 0 {
-		if at := e.since.Add(limit); eff.Deadline.IsZero() || at.Before(eff.Deadline) {
-			eff.Deadline = at
-		}
-	}
+	// The iteration's own end is no deadline of the call: the call would have an outcome then, which
+	// may be stored before [TimedOut], and the iteration would not count as one that timed out.
 	d.effects = append(d.effects, eff)
 }
 

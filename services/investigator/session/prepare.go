@@ -160,24 +160,32 @@ func (s *Session) citedID(c *call) string {
 
 // sources returns the texts that evidence of the execution may cite, by id: the known facts, the
 // alert, the execution's own results, and those of the stages before it. A result has the id under
-// which this execution saw it, so that its own id never stands for a result of another one.
+// which this execution saw it: the id of one of its own results never stands for a result of
+// another execution. Records and analyses name the others by the id that the model gave, or by that
+// of the interaction where the id was taken twice when they were written; both are kept.
 func (s *Session) sources(e *execution) map[string][]Text {
 	m := map[string][]Text{alertResult: {s.submitted.Data}}
-	add := func(x *execution, id func(*call) string) {
-		for _, c := range x.order {
-			if c.answered && c.Name != conclusion.ToolName {
-				m[id(c)] = append(m[id(c)], c.result)
-			}
+	own := map[string]bool{}
+	add := func(id string, c *call) { m[id] = append(m[id], c.result) }
+	for _, c := range e.order {
+		if c.answered && c.Name != conclusion.ToolName {
+			own[c.ID] = true
+			add(c.ID, c)
 		}
 	}
 	for _, st := range s.completed {
 		for _, x := range st.execs {
-			if x != e {
-				add(x, s.citedID)
+			for _, c := range x.order {
+				if x == e || !c.answered || c.Name == conclusion.ToolName {
+					continue
+				}
+				add(s.useID(c), c)
+				if !own[c.ID] {
+					add(c.ID, c)
+				}
 			}
 		}
 	}
-	add(e, func(c *call) string { return c.ID })
 	if s.gathered != nil {
 		for _, k := range s.gathered.Known {
 			m[k.ID] = append(m[k.ID], Text{Inline: k.Title + "\n" + k.Text})

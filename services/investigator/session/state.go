@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
@@ -20,6 +21,9 @@ var (
 	// ErrNotRetryable is returned for a retry of a session that did not fail.
 	ErrNotRetryable = errors.New("only a session that failed, timed out or was cancelled can be retried")
 )
+
+// stoppedEarly begins the sentence in an analysis that says which limit ended the session.
+const stoppedEarly = "\n\n_The investigation stopped early: "
 
 // maxTakeovers is how many workers may end at one step before the session fails.
 const maxTakeovers = 5
@@ -457,6 +461,9 @@ func (s *Session) applyEnded(f *Ended, t time.Time) {
 		s.summary.err = f.SummaryError
 		if s.conclusion == nil { // a limit ended the chain before its last stage
 			s.conclusion = proseConclusion()
+		}
+		if n := len(s.completed); n < len(s.slots) && !strings.Contains(s.analysis, stoppedEarly) {
+			s.analysis += fmt.Sprintf("%s%s, before the stage %q._", stoppedEarly, s.limited(), s.slots[n].name)
 		}
 	} else {
 		s.analysis, s.conclusion = "", nil

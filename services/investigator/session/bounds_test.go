@@ -1,0 +1,111 @@
+package session
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tocsin-bus/tocsin/services/investigator/model"
+)
+
+// A call that hangs until the end of its iteration has no outcome of its own: the iteration timed
+// out.
+func TestCallsEndWithTheirIteration(t *testing.T) {
+	p := testPlan(testStage("work", Any, testAgent("a", "kubernetes")))
+	p.IterationTimeout = 30 * time.Second
+	w := newSim(t, p)
+	w.tool = func(*CallTool) string { return "" }
+	n := 0
+	w.answer = func(_ *sim, a *Ask) Fact {
+		n++
+		return calls(a, model.Call{Name: "kubernetes__pods_list", Arguments: `{"n":` + strings.Repeat("1", n) + `}`})
+	}
+	w.between = func(w *sim) {
+		for _, e := range Next(w.s, w.now).Effects {
+			if e.Call == nil {
+				continue
+			}
+			if end := w.s.executions[e.Call.Execution].since.Add(p.IterationTimeout); !e.Deadline.After(end) {
+				t.Fatalf("the call's deadline is %s, want one after the iteration's end at %s", e.Deadline, end)
+			}
+		}
+	}
+	s := w.run()
+	if want := `the stage "work" failed: 2 iterations in a row took longer than 30s`; s.Status() != StatusFailed || s.err != want {
+		t.Errorf("status %s, error %q; want failed, %q", s.Status(), s.err, want)
+	}
+}
+
+func TestTimeoutsAreInARow(t *testing.T) {
+	w := newSim(t, testPlan(testStage("work", Any, testAgent("a"))))
+	var asked []string
+	w.answer = func(_ *sim, a *Ask) Fact {
+		if !slices.Contains(asked, a.ID) {
+			asked = append(asked, a.ID)
+		}
+		switch slices.Index(asked, a.ID) {
+		case 0, 2:
+			return Fact{}
+		case 1:
+			return text(a, "")
+		}
+		return text(a, "fine")
+	}
+	if s := w.run(); s.Status() != StatusCompleted {
+		t.Errorf("status %s (%s) with an empty answer between two timeouts, want completed", s.Status(), s.err)
+	}
+}
+
+// The limit holds for what one decision starts by all agents together.
+func TestToolLimitOfParallelAgents(t *testing.T) {
+	const limit = 5
+	p := testPlan(testStage("work", Any, testAgent("a", "kubernetes"), testAgent("b", "kubernetes")))
+	p.Limits.MaxToolCalls = limit
+	w := newSim(t, p)
+	answers := map[string]Fact{} // by call of a model
+	w.answer = func(_ *sim, a *Ask) Fact {
+		var list []model.Call
+		for i := range 4 {
+			list = append(list, model.Call{Name: "kubernetes__pods_log", Arguments: `{"n":1` + strings.Repeat("0", i) + `}`})
+		}
+		answers[a.ID] = calls(a, list...)
+		return Fact{}
+	}
+	picks := 0
+	w.pick = func(n int) int { picks++; return picks % n }
+	w.claim()
+	at := w.now
+	for len(answers) < 2 {
+		at = w.now // without an outcome, the step moves the clock to the next deadline
+		w.step()
+	}
+	w.now = at
+	w.store(slices.Collect(maps.Values(answers))...) // in one message, as a worker stores what comes together
+	due := Next(w.s, w.now)
+	for len(due.Facts) > 0 {
+		w.store(due.Facts...)
+		due = Next(w.s, w.now)
+	}
+	started := 0
+	for _, e := range due.Effects {
+		if e.Call != nil {
+			started++
+		}
+	}
+	if started != limit {
+		t.Errorf("%d tool calls are started, want %d", started, limit)
+	}
+}
+
+// A limit that is reached by the last answer of a stage ends the session, and the analysis names it.
+func TestLimitBetweenStages(t *testing.T) {
+	p := testPlan(testStage("first", Any, testAgent("a")), testStage("second", Any, testAgent("b")))
+	p.Limits.MaxTokens = 100
+	s := newSim(t, p).run()
+	want := "answer of iteration\n\n_The investigation stopped early: the session reached its limit of 100 tokens, before the stage \"second\"._"
+	if got := Summary(s); got.FinalAnalysis == nil || *got.FinalAnalysis != want || !strings.Contains(string(got.Conclusion), `"structured":false`) {
+		t.Errorf("outcome %+v; want the analysis %q, and prose", got, want)
+	}
+}
