@@ -63,7 +63,8 @@ func (l *Lifecycle) Add(a alert.Alert) bool {
 	default:
 		return false
 	}
-	l.LastSeen = alert.FormatTime(a.Timestamp)
+	// A revision with an investigation has the time of what it revises, which may be older.
+	l.LastSeen = max(l.LastSeen, alert.FormatTime(a.Timestamp))
 	return true
 }
 

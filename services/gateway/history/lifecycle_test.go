@@ -53,6 +53,24 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
+// TestLifecycleLastSeen: the end of an investigation, which has its alert's time, comes after a
+// repetition.
+func TestLifecycleLastSeen(t *testing.T) {
+	first := alert.Alert{ID: "a", App: "web", DedupKey: "k", Severity: alert.Error, Timestamp: time.Unix(1000, 0)}
+	again := first
+	again.ID, again.Timestamp = "b", time.Unix(2000, 0)
+	ended := alert.RevisionFor(first, alert.Investigation{SessionID: "s", Status: alert.InvestigationFailed})
+	l := NewLifecycle(first)
+	for _, a := range []alert.Alert{again, ended} {
+		if !l.Add(a) {
+			t.Errorf("%s does not belong to the lifecycle, want that it does", a.ID)
+		}
+	}
+	if want := alert.FormatTime(again.Timestamp); l.LastSeen != want {
+		t.Errorf("last seen %s, want %s, when it was repeated", l.LastSeen, want)
+	}
+}
+
 // TestLifecycleKeepsInvestigation: a revision without an investigation keeps the one before.
 func TestLifecycleKeepsInvestigation(t *testing.T) {
 	first := alert.Alert{ID: "a", App: "web", DedupKey: "k", Severity: alert.Error}
