@@ -277,7 +277,7 @@ func (p *process) runSession(ctx context.Context, s *bus.Session) error {
 	group.Go(func() error { return untilStopped(serving, presence.Serve(serving, s, p.identity, p.health)) })
 	group.Go(func() error { return b.endCancelled(serving, w.EndCancelled) })
 	group.Go(func() error { return b.forgetDeleted(serving) })
-	group.Go(func() error { return untilStopped(serving, b.resolutions().Run(serving, s)) })
+	group.Go(func() error { return untilStopped(serving, b.followResolutions(serving, s)) })
 	group.Go(func() error {
 		id := []byte(p.identity.ID)
 		sweeper := &sweeper{backend: b, log: p.log}

@@ -38,6 +38,8 @@ type resolutions struct {
 	open func(ctx context.Context) []openSession
 	// change appends what decide returns to a session.
 	change func(ctx context.Context, id string, decide func(*session.Session) ([]session.Fact, error)) error
+	// mask masks the title of an alert. What can't be masked is withheld.
+	mask func(string) (string, error)
 	// ended is called for a session that was cancelled.
 	ended func(ctx context.Context, s *session.Session) error
 	log   *slog.Logger
@@ -96,13 +98,17 @@ func resolves(a, other alert.Alert) bool {
 func (r *resolutions) resolve(ctx context.Context, id string, a alert.Alert) error {
 	ctx, cancel := context.WithTimeout(ctx, resolveTimeout)
 	defer cancel()
+	title, err := r.mask(a.Title)
+	if err != nil {
+		title = ""
+	}
 	var cancelled bool
-	err := r.change(ctx, id, func(s *session.Session) ([]session.Fact, error) {
+	err = r.change(ctx, id, func(s *session.Session) ([]session.Fact, error) {
 		cancelled = false
 		if own := s.Submitted().Alert; own == nil || !resolves(a, *own) {
 			return nil, nil
 		}
-		facts := session.Resolve(s, a.ID, a.Title)
+		facts := session.Resolve(s, a.ID, title)
 		cancelled = slices.ContainsFunc(facts, func(f session.Fact) bool { return f.Ended != nil })
 		return facts, nil
 	})
@@ -116,9 +122,14 @@ func (r *resolutions) resolve(ctx context.Context, id string, a alert.Alert) err
 	return nil
 }
 
-// resolutions returns the follower of alerts that resolve others.
-func (b *backend) resolutions() *resolutions {
-	return &resolutions{open: b.openOfAlerts, change: b.log.change, ended: b.revisions.Ended, log: b.logger}
+// followResolutions follows alerts that resolve others until ctx ends, once the stored sessions were
+// read: the oldest open one decides from where on.
+func (b *backend) followResolutions(ctx context.Context, s *bus.Session) error {
+	if err := b.index.awaitReady(ctx); err != nil {
+		return err
+	}
+	r := resolutions{open: b.openOfAlerts, change: b.log.change, mask: b.submitter.masked, ended: b.revisions.Ended, log: b.logger}
+	return r.Run(ctx, s)
 }
 
 // openOfAlerts returns the open sessions of stored alerts.

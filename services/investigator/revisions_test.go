@@ -457,6 +457,7 @@ func (r *resolutionRig) run() {
 			return append([]openSession{}, r.open...)
 		},
 		change: r.change,
+		mask:   func(text string) (string, error) { return strings.ReplaceAll(text, "hunter2", "[MASKED]"), nil },
 		ended: func(_ context.Context, s *session.Session) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -484,6 +485,37 @@ func (r *resolutionRig) await(id string, ok func(*session.Session) bool) *sessio
 	return s
 }
 
+// TestResolutionsAfterAStart: an alert that was resolved while no investigator ran cancels its queued
+// session, however long reading the stored sessions takes.
+func TestResolutionsAfterAStart(t *testing.T) {
+	r := newRESTRig(t, nil)
+	a := shopAlerts()[2]
+	publishAlert(t, r.bus, a)
+	id := r.post(`{"alert_id":"symptom"}`)
+	publishAlert(t, r.bus, alert.Alert{ID: "r", App: a.App, Category: a.Category, Severity: alert.Info, Title: "over", DedupKey: "r", Resolves: a.ID, Timestamp: time.Now()})
+	later, err := newBackend(backendConfig{session: r.session, config: r.config.Load, mask: strings.ToLower, logger: bustest.Quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	later.revisions = newRevisions(t, r.session)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = later.followResolutions(ctx, r.session) })
+	for range 2 { // each takes as long as a list waits for the index
+		if open := later.openOfAlerts(ctx); len(open) != 0 {
+			t.Errorf("%d open sessions are known before any was read, want 0", len(open))
+		}
+	}
+	wg.Go(func() { _ = later.run(ctx) })
+	defer wg.Wait()
+	defer cancel()
+	bustest.Eventually(t, "session "+id+" is cancelled, because its alert was resolved", func() bool {
+		var s session.Outcome
+		r.get("/api/v1/sessions/"+id+"/summary", &s)
+		return s.Status == session.StatusCancelled
+	})
+}
+
 // TestResolutions: the end of an alert cancels its queued session, with the reason, and a running one
 // learns of it; also of an alert that ended before the follower started. Sessions of other alerts, and those
 // that were submitted later, go on.
@@ -492,7 +524,7 @@ func TestResolutions(t *testing.T) {
 	alerts := shopAlerts()
 	queued, running, unrelated := r.submit(alerts[0], false), r.submit(alerts[1], true), r.submit(alerts[2], false)
 	resolution := func(id, of string) alert.Alert {
-		return alert.Alert{ID: id, App: "shop", Category: alert.Errors, Severity: alert.Info, Title: of + " is over", DedupKey: id, Resolves: of, Timestamp: time.Now()}
+		return alert.Alert{ID: id, App: "shop", Category: alert.Errors, Severity: alert.Info, Title: of + " hunter2 is over", DedupKey: id, Resolves: of, Timestamp: time.Now()}
 	}
 	publishAlert(t, r.b, resolution("r1", alerts[0].ID)) // before the follower starts
 	late := r.submit(alerts[0], false)
@@ -503,8 +535,8 @@ func TestResolutions(t *testing.T) {
 	}
 	publishAlert(t, r.b, resolution("r2", alerts[1].ID))
 	s = r.await(running, func(s *session.Session) bool { return s.Resolved() != "" })
-	if s.Status() != session.StatusInProgress || s.Resolved() != "cause is over" {
-		t.Errorf("the running session is %s and resolved %q, want in progress and the title", s.Status(), s.Resolved())
+	if s.Status() != session.StatusInProgress || s.Resolved() != "cause [MASKED] is over" {
+		t.Errorf("the running session is %s and resolved %q, want in progress and the masked title", s.Status(), s.Resolved())
 	}
 	if messages, err := r.journal.Read(t.Context(), running, 0); err != nil || len(messages) != 3 {
 		t.Errorf("the running session has %d messages, %v, want 3: it learns once", len(messages), err)
