@@ -141,9 +141,8 @@ func (x *index) apply(ctx context.Context, m journal.Message) error {
 	if err == nil && e != nil {
 		x.put(m.Session, e)
 	}
-	if x.pending > 0 {
-		x.pending--
-	}
+	// Of the messages that were to come, some may be deleted meanwhile.
+	x.pending = min(max(x.pending, 1)-1, m.Pending)
 	x.advance(m.Seq)
 	x.checkCaughtUp()
 	x.mu.Unlock()

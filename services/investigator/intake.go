@@ -186,6 +186,9 @@ func parseServers(raw json.RawMessage) ([]config.Selection, error) {
 			if json.Unmarshal(raw, &tool) != nil || tool == "" {
 				return nil, badRequest("%s.tools[%d] must be the name of a tool", at, j)
 			}
+			if len(tool) > maxName {
+				return nil, badRequest("%s.tools[%d] may have %d bytes", at, j, maxName)
+			}
 			s.Tools = append(s.Tools, tool)
 		}
 		servers = append(servers, s)

@@ -46,24 +46,24 @@ func newJoins(log *sessionLog, now func() time.Time, logger *slog.Logger) *joins
 	return &joins{log: log, now: now, logger: logger, counted: map[string]*joinCount{}}
 }
 
-// add notes an alert in a session.
-func (j *joins) add(ctx context.Context, id, text string) error {
+// add notes an alert in a session, and reports whether that is open: an ended one takes no alert.
+func (j *joins) add(ctx context.Context, id, text string) (open bool, err error) {
 	counts := false
-	err := j.change(ctx, id, func(notes int) *session.Noted {
+	open, err = j.change(ctx, id, func(notes int) *session.Noted {
 		if counts = notes >= keptJoins; counts {
 			return nil
 		}
 		return &session.Noted{Text: "Another alert with the same dedup_key arrived: " + session.Excerpt(text, maxJoinNote, "the alert is longer")}
 	})
 	if err != nil || !counts {
-		return err
+		return open, err
 	}
 	j.mu.Lock()
 	c := j.counted[id]
 	if c == nil {
 		if len(j.counted) >= maxJoined {
 			j.mu.Unlock()
-			return j.write(ctx, id, 1)
+			return true, j.write(ctx, id, 1)
 		}
 		c = &joinCount{}
 		j.counted[id] = c
@@ -79,7 +79,7 @@ func (j *joins) add(ctx context.Context, id, text string) error {
 	if !later {
 		j.flush(id)
 	}
-	return nil
+	return true, nil
 }
 
 // flush writes what a session counts.
@@ -93,7 +93,7 @@ func (j *joins) flush(id string) {
 	n := c.count
 	c.count, c.written, c.timer = 0, j.now(), nil
 	for other, c := range j.counted { // forget those that count nothing any more
-		if c.timer == nil && j.now().Sub(c.written) > joinInterval {
+		if c.count == 0 && j.now().Sub(c.written) > joinInterval {
 			delete(j.counted, other)
 		}
 	}
@@ -109,15 +109,16 @@ func (j *joins) flush(id string) {
 }
 
 func (j *joins) write(ctx context.Context, id string, n int) error {
-	return j.change(ctx, id, func(int) *session.Noted {
+	_, err := j.change(ctx, id, func(int) *session.Noted {
 		return &session.Noted{Text: "Further alerts with the same dedup_key arrived.", Count: n}
 	})
+	return err
 }
 
 // change appends a note to an open session; to others it does nothing.
-func (j *joins) change(ctx context.Context, id string, note func(notes int) *session.Noted) error {
-	err := j.log.changeNoted(ctx, id, func(s *session.Session, notes int) ([]session.Fact, error) {
-		if s.Ended() {
+func (j *joins) change(ctx context.Context, id string, note func(notes int) *session.Noted) (open bool, err error) {
+	err = j.log.changeNoted(ctx, id, func(s *session.Session, notes int) ([]session.Fact, error) {
+		if open = !s.Ended(); !open {
 			return nil, nil
 		}
 		n := note(notes)
@@ -127,9 +128,9 @@ func (j *joins) change(ctx context.Context, id string, note func(notes int) *ses
 		return []session.Fact{{Noted: n}}, nil
 	})
 	if errors.Is(err, errNoSession) {
-		return nil
+		return false, nil
 	}
-	return err
+	return open, err
 }
 
 // close writes the counts that are left.

@@ -57,6 +57,7 @@ func TestRefusals(t *testing.T) {
 		{name: "an unknown field of a server", body: `{"data":"x","mcp":{"servers":[{"name":"own","tool":[]}]}}`, status: 400, says: `\"tool\"`},
 		{name: "a server without a name", body: `{"data":"x","mcp":{"servers":[{}]}}`, status: 400, says: "mcp.servers[0].name"},
 		{name: "a type that is no string", body: `{"data":"x","alert_type":5}`, status: 400, says: "alert_type must be a string"},
+		{name: "a tool with a long name", body: `{"data":"x","mcp":{"servers":[{"name":"own","tools":["` + strings.Repeat("x", maxName+1) + `"]}]}}`, status: 400, says: "mcp.servers[0].tools[0]"},
 		{name: "an unknown chain", body: `{"data":"x","chain":"nope"}`, status: 400, says: "nope"},
 		{name: "an unknown server", body: `{"data":"x","mcp":{"servers":[{"name":"nope"}]}}`, status: 400, says: "nope"},
 		{name: "a runbook of another domain", body: `{"data":"x","runbook":"https://evil.example/x.md"}`, status: 400, says: "evil.example"},
@@ -396,6 +397,105 @@ func TestIdempotencyKeyOfADeadProcess(t *testing.T) {
 	}
 }
 
+// TestIdempotencyKeyOfATakenDedupKey: a process died, or its bus did, between storing the answer and
+// storing the session, and another alert took the dedup_key.
+func TestIdempotencyKeyOfATakenDedupKey(t *testing.T) {
+	r := newRESTRig(t, nil)
+	const body = `{"data":"x","dedup_key":"k"}`
+	id := journal.NewSession()
+	stored := fmt.Sprintf(`{"session_id":%q,"status":"queued","message":"m"}`, id)
+	if _, _, err := r.journal.Remember(t.Context(), "one", digestOf([]byte(body)), []byte(stored)); err != nil {
+		t.Fatal(err)
+	}
+	other := r.post(`{"data":"y","dedup_key":"k"}`)
+	want := fmt.Sprintf(`{"session_id":%q,"status":"joined"}`, other)
+	if got := r.send("POST", alerts, body, "Idempotency-Key", "one"); got.status != 200 || got.body != want {
+		t.Errorf("while the other session is open: %d %s, want 200 %s", got.status, got.body, want)
+	}
+	r.claim(other, 1)
+	r.end(other, session.StatusCompleted) // its worker has not freed the key
+	if got := r.send("POST", alerts, body, "Idempotency-Key", "one"); got.status != 202 || got.body != stored {
+		t.Errorf("after its end: %d %s, want 202 %s", got.status, got.body, stored)
+	}
+	if owner, err := r.journal.Owner(t.Context(), "k"); owner != id || err != nil {
+		t.Errorf("the key has the owner %q, %v, want %s", owner, err, id)
+	}
+}
+
+// TestRepeatOfAPreparedRequest: the answer to a request for a stored alert was stored by another
+// process after this one had prepared the request.
+func TestRepeatOfAPreparedRequest(t *testing.T) {
+	r := newRESTRig(t, nil)
+	publishAlert(t, r.bus, shopAlerts()[2])
+	request := Request{AlertID: "symptom", Author: AuthorAPI, IdempotencyKey: "one", BodyDigest: "d"}
+	if _, err := r.submitter.prepare(t.Context(), &request); err != nil {
+		t.Fatal(err)
+	}
+	id := journal.NewSession()
+	got, err := r.submitter.repeat(t.Context(), request, fmt.Appendf(nil, `{"session_id":%q,"status":"queued"}`, id))
+	if err != nil || got.SessionID != id {
+		t.Errorf("repeat = %+v, %v, want session %s", got, err, id)
+	}
+}
+
+// TestJoinsOfEndedSessions: an ended session takes no alert, and is reported as ended.
+func TestJoinsOfEndedSessions(t *testing.T) {
+	r := newRESTRig(t, nil)
+	id := r.post(`{"data":"x"}`)
+	for _, want := range []bool{true, false} {
+		if open, err := r.submitter.joins.add(t.Context(), id, "again"); open != want || err != nil {
+			t.Errorf("add = %t, %v, want %t", open, err, want)
+		}
+		if want {
+			r.claim(id, 1)
+			r.end(id, session.StatusFailed)
+		}
+	}
+}
+
+// TestJoinsKeepCounts: writing the count of one session forgets none of another that is about to be
+// written.
+func TestJoinsKeepCounts(t *testing.T) {
+	j := newJoins(nil, time.Now, bustest.Quiet())
+	j.counted["one"], j.counted["other"], j.counted["idle"] = &joinCount{}, &joinCount{count: 3}, &joinCount{}
+	j.flush("one")
+	if c := j.counted["other"]; c == nil || c.count != 3 {
+		t.Errorf("the other session counts %+v, want 3", c)
+	}
+	if j.counted["idle"] != nil {
+		t.Error("a session that counts nothing is remembered, want it forgotten")
+	}
+}
+
+// TestIndexIsReadyAfterDeletions: of the messages that were to come, some are deleted by another
+// process before they come.
+func TestIndexIsReadyAfterDeletions(t *testing.T) {
+	x := newIndex(nil, bustest.Quiet(), nil)
+	x.atStart = 9
+	x.started(5)
+	note, err := session.Encode([]session.Fact{{Noted: &session.Noted{Text: "n"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []struct {
+		pending uint64
+		ready   bool
+	}{{3, false}, {0, true}} {
+		if err := x.apply(t.Context(), journal.Message{Session: sessionID, Data: note, Seq: 9 - m.pending, Pending: m.pending}); err != nil {
+			t.Fatal(err)
+		}
+		if got := x.ready(); got != m.ready {
+			t.Errorf("ready with %d messages left = %t, want %t", m.pending, got, m.ready)
+		}
+	}
+}
+
+func TestSubmissionTooLarge(t *testing.T) {
+	if got := explainStore(fmt.Errorf("append: %w", journal.ErrTooLarge)); got.Status != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %d, want 413: the sender can do something about it", got.Status)
+	}
+}
+
 func TestIdempotencyKeyAtOnce(t *testing.T) {
 	r := newRESTRig(t, nil)
 	var mu sync.Mutex
@@ -599,11 +699,12 @@ func TestLists(t *testing.T) {
 func TestSystem(t *testing.T) {
 	r := newRESTRig(t, nil)
 	for path, want := range map[string]string{
-		"/api/v1/alert-types":          `{"alert_types":[{"type":"crash","chain_id":"crash"}],"default":"crash"}`,
-		"/api/v1/runbooks":             `[]`,
-		"/api/v1/system/warnings":      `{"warnings":[]}`,
-		"/api/v1/system/mcp-servers":   `{"servers":[]}`,
-		"/api/v1/system/default-tools": `{"alert_type":"crash","chain_id":"crash","servers":[{"name":"own","tools":[]}]}`,
+		"/api/v1/alert-types":                           `{"alert_types":[{"type":"crash","chain_id":"crash"}],"default":"crash"}`,
+		"/api/v1/runbooks":                              `[]`,
+		"/api/v1/system/warnings":                       `{"warnings":[]}`,
+		"/api/v1/system/mcp-servers":                    `{"servers":[]}`,
+		"/api/v1/system/default-tools":                  `{"alert_type":"crash","chain_id":"crash","servers":[{"name":"own","tools":[]}]}`,
+		"/api/v1/system/default-tools?alert_type=other": `{"alert_type":"other","chain_id":"default","servers":[{"name":"tocsin","tools":["alerts","events","ci","kubernetes"]}]}`,
 	} {
 		if got := r.send("GET", path, ""); got.status != 200 || got.body != want {
 			t.Errorf("GET %s: %d %s, want 200 %s", path, got.status, got.body, want)

@@ -35,7 +35,7 @@ const (
 // Bounds of a submission, in bytes but for the Idempotency-Key.
 const (
 	maxData           = 1 << 20
-	maxName           = 200 // of a type, a chain
+	maxName           = 200 // of a type, a chain, a tool
 	maxDedupKey       = 1000
 	maxFingerprint    = 500
 	maxIdempotencyKey = 200 // characters
@@ -144,6 +144,9 @@ func explainStore(err error) *Refusal {
 	if errors.Is(err, journal.ErrFull) {
 		return httpserve.Refuse(http.StatusServiceUnavailable, "the store of investigation sessions is full: raise system.retention.max_bytes, or wait until ended sessions are deleted").Retry(storeRetry)
 	}
+	if errors.Is(err, journal.ErrTooLarge) {
+		return httpserve.Refuse(http.StatusRequestEntityTooLarge, "the alert, with the servers and tools that it chooses, is too large to be stored")
+	}
 	if errors.Is(err, errIndexing) {
 		return httpserve.Refuse(http.StatusServiceUnavailable, errIndexing.Error()).Retry(busRetry)
 	}
@@ -232,20 +235,18 @@ func (s *submitter) repeat(ctx context.Context, r Request, stored []byte) (Answe
 	if last.Seq > 0 || s.expired(a.SessionID) {
 		return a, nil
 	}
+	r.IdempotencyKey = "" // its answer is stored
+	if r.AlertID != "" || r.Alert != nil {
+		r.Data = "" // prepare may have set it before
+	}
 	submitted, err := s.prepare(ctx, &r)
 	if err != nil {
 		return Answer{}, err
 	}
 	submitted.ID = a.SessionID
-	if r.DedupKey != "" {
-		owner, ok, err := s.journal.Reserve(ctx, r.DedupKey, a.SessionID)
-		if err != nil {
-			return Answer{}, err
-		}
-		if !ok && owner != "" { // another request came in between
-			joined, _, err := s.join(ctx, owner, r)
-			return joined, err
-		}
+	joined, own, err := s.claim(ctx, r, a.SessionID)
+	if err != nil || !own { // another request came in between
+		return joined, err
 	}
 	if err := s.append(ctx, submitted, r.Data); err != nil {
 		return Answer{}, err
@@ -379,28 +380,36 @@ func (s *submitter) storedAlert(ctx context.Context, r *Request) (*alert.Alert, 
 }
 
 // store reserves the dedup_key, admits the session, and stores it.
-func (s *submitter) store(ctx context.Context, r Request, submitted session.Submitted) (answer Answer, err error) {
+func (s *submitter) store(ctx context.Context, r Request, submitted session.Submitted) (Answer, error) {
 	submitted.ID = journal.NewSession()
+	joined, own, err := s.claim(ctx, r, submitted.ID)
+	if err != nil || !own {
+		return joined, err
+	}
+	return s.storeNew(ctx, r, submitted)
+}
+
+// claim makes a session the owner of the request's dedup_key. own is false where an open session is;
+// then the alert has joined that one.
+func (s *submitter) claim(ctx context.Context, r Request, id string) (joined Answer, own bool, err error) {
+	if r.DedupKey == "" {
+		return Answer{}, true, nil
+	}
 	for range maxReservations {
-		owner := ""
-		if r.DedupKey != "" {
-			if owner, err = s.reserve(ctx, r.DedupKey, submitted.ID); err != nil {
-				return Answer{}, err
-			}
+		owner, err := s.reserve(ctx, r.DedupKey, id)
+		if err != nil || owner == "" {
+			return Answer{}, err == nil, err
 		}
-		if owner == "" {
-			return s.storeNew(ctx, r, submitted)
-		}
-		answer, ended, err := s.join(ctx, owner, r)
+		joined, ended, err := s.join(ctx, owner, r)
 		if !ended {
-			return answer, err
+			return joined, false, err
 		}
 		// Its worker has not freed the key yet.
 		if err := s.journal.Free(ctx, r.DedupKey, owner); err != nil {
-			return Answer{}, err
+			return Answer{}, false, err
 		}
 	}
-	return Answer{}, fmt.Errorf("reserve the dedup_key: %w", journal.ErrBusy)
+	return Answer{}, false, fmt.Errorf("reserve the dedup_key: %w", journal.ErrBusy)
 }
 
 // reserve makes the session the owner of a dedup_key, or returns the session that is.
@@ -450,7 +459,9 @@ func (s *submitter) join(ctx context.Context, id string, r Request) (a Answer, e
 	if stored, known, err := s.remember(ctx, r, a); err != nil || known {
 		return stored, false, err
 	}
-	return a, false, s.joins.add(ctx, id, r.Data)
+	open, err := s.joins.add(ctx, id, r.Data)
+	// One that ended since can't take the alert, but an answer that is stored stays.
+	return a, err == nil && !open && r.IdempotencyKey == "", err
 }
 
 // remember stores the answer to a request with an Idempotency-Key. known means that the same

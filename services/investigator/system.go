@@ -136,6 +136,11 @@ func (h *handler) defaultTools(r *http.Request) (any, error) {
 
 func offeredTools(statuses []toolbox.Status, server string) []string {
 	names := []string{}
+	if server == config.BuiltinServer { // it is not in the registry
+		for _, t := range new(builtinServer).tools() {
+			names = append(names, t.Definition.Name)
+		}
+	}
 	for _, s := range statuses {
 		if s.ID != server {
 			continue

@@ -47,6 +47,8 @@ type Message struct {
 	Seq uint64
 	// Time is when the bus stored it.
 	Time time.Time
+	// Pending is how many messages of all sessions come after it. Only [Journal.Follow] sets it.
+	Pending uint64
 }
 
 // Append appends a message to a session's log, if the log still ends with the message at
@@ -247,6 +249,7 @@ func (j *Journal) Follow(ctx context.Context, cfg FollowConfig, handle func(m Me
 			j.log.Warn("a message of no session is left out", "subject", m.Subject, "sequence", m.Seq)
 			return nil //nolint:nilerr // logged: one foreign message must not end the reading
 		}
+		own.Pending = m.Pending
 		return handle(own, m.Position())
 	})
 }
