@@ -141,7 +141,7 @@ func hasControl(text string) bool {
 	return strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// loopback reports whether a host is this machine, whatever a resolver or a proxy says: a name
+// loopback reports whether a host is this machine for each resolver and proxy: a name
 // below localhost may be another one.
 func loopback(host string) bool {
 	addr, err := netip.ParseAddr(host)

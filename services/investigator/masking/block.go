@@ -14,6 +14,9 @@ type block struct {
 
 	stack []blockObject
 	edits []edit
+	// diff is set where indented lines and ones that begin with + or - alternate, as in a diff. What
+	// is indented then is not what it seems.
+	diff bool
 	// noQuote are the positions up to which no string ends that begins behind the text's
 	// unclosed one: for " and '.
 	noQuote [2]int
@@ -84,6 +87,9 @@ func (b *block) line(from int, line string) bool {
 	if i == 0 && (line == "---" || line == "..." || strings.HasPrefix(line, "--- ")) {
 		b.closeTo(-1, from)
 		return true
+	}
+	if i == 0 && len(b.stack) > 0 && b.stack[0].col > 0 && (line[0] == '+' || line[0] == '-' && !strings.HasPrefix(line, "---") && spaces(line, 1) != 2) {
+		b.diff = true // an entry of a list has one space
 	}
 	dash := false
 	for i < len(line) && line[i] == '-' && (i+1 == len(line) || line[i+1] == ' ' || line[i+1] == '\t') {

@@ -168,6 +168,9 @@ func maskSecrets(text string, layer int) string {
 	b := block{text: text, regions: f.regions, read: f.read}
 	b.scan()
 	edits := slices.Concat(f.edits, b.edits)
+	if b.diff {
+		f.read = nil
+	}
 	if from, found := unread(text, f.read, f.quoted); found {
 		edits = append(edits, edit{from: from, to: len(text), text: Withheld})
 	}
