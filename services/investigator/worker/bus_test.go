@@ -318,7 +318,7 @@ func TestBusCancelInEachState(t *testing.T) {
 			begin := time.Now()
 			appendFacts(t, j, id, session.Fact{CancelRequested: &session.CancelRequested{By: "me", Reason: "enough"}})
 			s, _ := over(t, j, id)
-			// The promise is 1 s, which a busy machine can miss. A worker that is not told
+			// The promise is 1 s, which a busy machine can miss. A worker without a notification
 			// reads the session only after its poll interval.
 			if d := time.Since(begin); d >= pollInterval {
 				t.Errorf("over after %s, want less than the %s after which it would be read anyway", d, pollInterval)
