@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// maxRevise is how often a revision is tried again because other alerts of its subject were
+	// maxRevise is the number of tries of one revision while other alerts of its subject are
 	// stored meanwhile. After that it is published without this check: it may then have an older
 	// count than the alert.
 	maxRevise = 5

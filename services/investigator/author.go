@@ -1,6 +1,7 @@
 package investigator
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -10,10 +11,13 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// The headers in which a trusted proxy names a user, the first that is set wins, and the header
-// in which it proves itself.
-var userHeaders = []string{"X-Forwarded-User", "X-Forwarded-Email", "X-Remote-User"}
+// defaultUserHeader names the user where --trusted-proxy-header says nothing else. Then the
+// alternatives count as well, in their order.
+const defaultUserHeader = "X-Forwarded-User"
 
+var userAlternatives = []string{"X-Forwarded-Email", "X-Remote-User"}
+
+// proxyHeader is the header in which a proxy proves itself.
 const proxyHeader = "X-Tocsin-Proxy"
 
 // maxAuthor bounds the name of an author, in characters.
@@ -25,6 +29,17 @@ type Proxies struct {
 	// the proxy sends as X-Tocsin-Proxy: every program of this machine has such an address.
 	Networks []httpguard.Network
 	Secret   string
+	// Header names the user; empty is X-Forwarded-User, else X-Forwarded-Email, else X-Remote-User.
+	// No header but a configured one counts: the proxy need not remove others that clients send.
+	Header string
+}
+
+// headers returns the headers that name the user; the first that is set wins.
+func (p Proxies) headers() []string {
+	if header := cmp.Or(p.Header, defaultUserHeader); !strings.EqualFold(header, defaultUserHeader) {
+		return []string{header}
+	}
+	return append([]string{defaultUserHeader}, userAlternatives...)
 }
 
 // trusts reports whether a request comes from a proxy.
@@ -49,7 +64,7 @@ func (p Proxies) user(r *http.Request) (string, error) {
 		return "", nil
 	}
 	name := ""
-	for _, header := range userHeaders {
+	for _, header := range p.headers() {
 		values := r.Header.Values(header)
 		if len(values) > 1 {
 			return "", badRequest("the header %s is given twice", header)

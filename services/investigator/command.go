@@ -52,7 +52,7 @@ func (f Flags) Check(ctx context.Context, token string) error {
 func (f Flags) Config(env service.Env, listen ListenFlags) Config {
 	return Config{
 		File: f.Investigator, Addr: f.InvestigatorAddr, Token: listen.Token, AllowedHosts: listen.AllowedHosts,
-		Proxies: Proxies{Networks: listen.TrustedProxies, Secret: f.ProxySecret},
+		Proxies: Proxies{Networks: listen.TrustedProxies, Secret: f.ProxySecret, Header: listen.TrustedProxyHeader},
 		Logger:  env.Logger, Version: env.Version.Version,
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// resolveTries is how often the change of one session is tried. After that the session goes
+	// resolveTries is the number of tries to change one session. After that the session goes
 	// on without knowing that its alert was resolved.
 	resolveTries = 3
 	// resolveTimeout bounds one try.

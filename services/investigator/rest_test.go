@@ -731,6 +731,7 @@ func TestAccess(t *testing.T) {
 		name         string
 		proxies      []string
 		secret       string
+		userHeader   string
 		token        string
 		header       []string
 		status       int
@@ -745,6 +746,9 @@ func TestAccess(t *testing.T) {
 		{name: "a proxy's remote user", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1", "X-Remote-User", "bob"}, status: 202, author: "bob"},
 		{name: "a proxy without a user", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1"}, status: 202, author: AuthorAPI},
 		{name: "a header twice", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1", "X-Forwarded-User", "ann", "X-Forwarded-User", "bob"}, status: 400, says: "twice"},
+		{name: "a configured header", proxies: []string{"192.0.2.7"}, userHeader: "X-Auth-User", token: "s3cret", header: []string{"From", "192.0.2.7:1", "X-Auth-User", "ann"}, status: 202, author: "ann"},
+		{name: "a client's header beside the configured one", proxies: []string{"192.0.2.7"}, userHeader: "X-Auth-User", header: []string{"From", "192.0.2.7:1", "X-Forwarded-User", "bob", "X-Auth-User", "ann"}, status: 202, author: "ann"},
+		{name: "a client's header without the configured one", proxies: []string{"192.0.2.7"}, userHeader: "X-Auth-User", token: "s3cret", header: []string{"From", "192.0.2.7:1", "X-Forwarded-User", "ann"}, status: 401},
 		{name: "another machine", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.8:1", "X-Forwarded-User", "ann"}, status: 202, author: AuthorAPI},
 		{name: "loopback without a secret", proxies: []string{"127.0.0.1"}, header: []string{"X-Forwarded-User", "ann"}, status: 202, author: AuthorAPI},
 		{name: "loopback with a wrong secret", proxies: []string{"127.0.0.1"}, secret: "p", header: []string{"X-Tocsin-Proxy", "q", "X-Forwarded-User", "ann"}, status: 202, author: AuthorAPI},
@@ -752,7 +756,7 @@ func TestAccess(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRESTRig(t, func(cfg *handlerConfig) {
-				cfg.token, cfg.proxies.Secret = c.token, c.secret
+				cfg.token, cfg.proxies.Secret, cfg.proxies.Header = c.token, c.secret, c.userHeader
 				for _, text := range c.proxies {
 					if err := network.UnmarshalText([]byte(text)); err != nil {
 						t.Fatal(err)

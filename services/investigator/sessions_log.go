@@ -16,8 +16,8 @@ const (
 	// maxFolded is how many sessions are kept folded, so that a page that polls one reads only
 	// what is new. The one that was used least recently is forgotten.
 	maxFolded = 32
-	// maxChanges is how often a change of a session is decided again because others change it
-	// too.
+	// maxChanges is the number of times that one change of a session is decided while others
+	// change it too.
 	maxChanges = 50
 )
 

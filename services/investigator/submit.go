@@ -54,7 +54,7 @@ const (
 	busRetry   = 1
 )
 
-// maxReservations is how often a dedup_key is reserved again whose owner has ended.
+// maxReservations is the number of tries to reserve a dedup_key whose owner has ended.
 const maxReservations = 20
 
 // The answers to a submission.

@@ -13,8 +13,8 @@ import (
 const (
 	sweepInterval     = 10 * time.Second
 	retentionInterval = time.Minute
-	// cancelInterval is how often sessions are looked for whose cancellation does not end, and
-	// cancelPatience how long their workers have for it.
+	// cancelInterval is the interval between two looks for cancellations that do not end, and
+	// cancelPatience the time that workers have for one.
 	cancelInterval = time.Second
 	cancelPatience = 3 * time.Second
 )

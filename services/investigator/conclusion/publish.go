@@ -19,8 +19,8 @@ const (
 	MaxDescription = 500
 )
 
-// maxLinkRounds is how often links are removed from a text. Links that are nested deeper lose their
-// form and keep their text.
+// maxLinkRounds is the depth of nested links that are removed whole. Deeper ones lose their form and
+// keep their text.
 const maxLinkRounds = 4
 
 // Summary returns the executive summary as an alert shows it: one line of at most MaxSummary

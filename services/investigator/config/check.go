@@ -53,6 +53,8 @@ func (k *checker) all() {
 	for _, name := range sortedKeys(k.c.Chains) {
 		k.chain("agent_chains."+name, name, k.c.Chains[name], types)
 	}
+	k.notYet("triggers", "has no effect yet: submit alerts by POST /api/v1/alerts")
+	k.notYet("system.dashboard_url", "has no effect yet: links name the investigator's own address")
 	for i, t := range k.c.Triggers {
 		k.trigger(fmt.Sprintf("triggers[%d]", i), t)
 	}
@@ -71,6 +73,13 @@ func (k *checker) all() {
 		if strings.ContainsAny(domain, "/:*@ ") {
 			k.errorAt(fmt.Sprintf("system.runbooks.allowed_domains[%d]", i), "%s is no domain: want a host such as github.com", quoted(domain))
 		}
+	}
+}
+
+// notYet warns of a key that a file has and nothing reads.
+func (k *checker) notYet(path, text string) {
+	if line, ok := k.lines[path]; ok {
+		k.warn(line, path, text)
 	}
 }
 

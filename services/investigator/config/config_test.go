@@ -156,8 +156,19 @@ func full(t *testing.T) *config.Config {
 		t.Fatal(err)
 	}
 	c, warnings, err := config.Parse(data, "full.yaml", env)
-	if err != nil || len(warnings) > 0 {
-		t.Fatalf("got %v and warnings %v, want neither", err, warnings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var warned []string
+	for _, w := range warnings {
+		warned = append(warned, w.Path+" "+w.Text)
+	}
+	want := []string{
+		"triggers has no effect yet: submit alerts by POST /api/v1/alerts",
+		"system.dashboard_url has no effect yet: links name the investigator's own address",
+	}
+	if diff := cmp.Diff(want, warned); diff != "" {
+		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 	return c
 }

@@ -18,7 +18,7 @@ import (
 // session. Submitting takes milliseconds.
 const reservationAge = 10 * time.Second
 
-// maxReserve is how often a reservation is tried again that changes meanwhile.
+// maxReserve is the number of tries of one reservation while others change it.
 const maxReserve = 10
 
 var (

@@ -28,8 +28,8 @@ const (
 	// SecretData stands for a value of a Kubernetes Secret.
 	SecretData = "[MASKED_SECRET_DATA]"
 
-	// maxRounds is how often a text is masked until it no longer changes. One that still changes
-	// then is withheld.
+	// maxRounds is the number of rounds after which masking must no longer change a text. One that
+	// still changes then is withheld.
 	maxRounds = 6
 )
 

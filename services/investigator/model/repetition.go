@@ -7,7 +7,7 @@ const (
 	// MinRepeated and MaxRepeated bound the length of the repeated block, in characters.
 	MinRepeated = 30
 	MaxRepeated = 500
-	// Repeats is how often the block stands in a row.
+	// Repeats is the number of blocks in a row.
 	Repeats = 5
 )
 

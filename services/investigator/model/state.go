@@ -72,11 +72,11 @@ func HasRaw(parts []Part) bool {
 
 // State returns parts as the State of a message, or nil where they say nothing.
 func State(parts []Part) json.RawMessage {
-	told := false
+	hasState := false
 	for _, p := range parts {
-		told = told || len(p.Raw) > 0 || len(p.Extra) > 0
+		hasState = hasState || len(p.Raw) > 0 || len(p.Extra) > 0
 	}
-	if !told {
+	if !hasState {
 		return nil
 	}
 	data, err := json.Marshal(parts)

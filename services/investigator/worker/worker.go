@@ -33,7 +33,7 @@ const (
 	// drainTimeout is how long a shutdown may take. Sessions that are not given back by then
 	// are taken over like those of a process that was killed.
 	drainTimeout = 4 * time.Second
-	// pollInterval is how often a session's log is read where no notification comes. See
+	// pollInterval is the interval at which a session's log is read without a notification. See
 	// [Worker.Appended].
 	pollInterval = 3 * time.Second
 	// minPause and maxPause bound the wait before a request to the bus is made again. It

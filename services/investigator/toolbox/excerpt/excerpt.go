@@ -1,5 +1,5 @@
-// Package excerpt shows the head and the tail of a tool result that is too large for a model's
-// window, and reads the rest on request: it is what the built-in tool read_result does.
+// Package excerpt reads a tool result that was too large for a model's window in parts: it is what
+// the built-in tool read_result does.
 //
 // It is pure. The result is stored elsewhere, masked.
 package excerpt
@@ -37,27 +37,6 @@ func Schema() json.RawMessage {
 		`"offset":{"type":"integer","minimum":0,"description":"Byte to start from; 0 is the beginning"},` +
 		`"search":{"type":"string","maxLength":500,"description":"Text to look for, letter case aside; lists offsets"}},` +
 		`"required":["id"],"additionalProperties":false}`)
-}
-
-// Excerpt returns text unchanged where it has at most maxBytes bytes; else its head and its tail
-// with a line between them on how to read the rest. The answer has at most maxBytes
-// bytes unless that line alone is longer. No character is cut.
-func Excerpt(text string, maxBytes int, id string) string {
-	if len(text) <= maxBytes {
-		return text
-	}
-	room := maxBytes - len(middle(len(text), len(text), id, len(text)))
-	if room < 0 {
-		room = 0
-	}
-	head := cutBack(text, room*2/3)
-	tail := cutForward(text, len(text)-(room-room*2/3))
-	return text[:head] + middle(tail-head, len(text), id, head) + text[tail:]
-}
-
-func middle(hidden, total int, id string, offset int) string {
-	return fmt.Sprintf("\n[%d of %d bytes are not shown. Read them with %s {\"id\":%q,\"offset\":%d}, or find a text in them with {\"id\":%q,\"search\":\"...\"}.]\n",
-		hidden, total, ToolName, id, offset, id)
 }
 
 // cutBack returns the last beginning of a character at or before i.

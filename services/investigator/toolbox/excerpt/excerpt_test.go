@@ -6,37 +6,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"pgregory.net/rapid"
-
 	"github.com/tocsin-bus/tocsin/services/investigator/toolbox/excerpt"
 )
-
-func TestExcerpt(t *testing.T) {
-	text := strings.Repeat("a", 5000) + strings.Repeat("z", 5000)
-	got := excerpt.Excerpt(text, 1000, "call-7")
-	for _, want := range []string{"aaaa\n[", "]\nzzzz", `read_result {"id":"call-7","offset":`, "of 10000 bytes are not shown"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("Excerpt = %q, want %q in it", got, want)
-		}
-	}
-	if got := excerpt.Excerpt("short", 5, "x"); got != "short" {
-		t.Errorf("Excerpt of a short text = %q, want it unchanged", got)
-	}
-}
-
-func TestExcerptKeepsItsBound(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		text := strings.Repeat(rapid.StringN(1, 20, -1).Draw(t, "text"), 200)
-		limit := rapid.IntRange(300, 3000).Draw(t, "limit")
-		got := excerpt.Excerpt(text, limit, "id")
-		if len(got) > limit {
-			t.Fatalf("Excerpt has %d bytes, want at most %d", len(got), limit)
-		}
-		if !utf8.ValidString(got) {
-			t.Fatalf("Excerpt cut a character: %q", got)
-		}
-	})
-}
 
 // Reading on at the offsets that the answers name gives the whole text.
 func TestReadGivesTheWhole(t *testing.T) {
