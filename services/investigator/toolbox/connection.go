@@ -86,7 +86,7 @@ func dial(ctx context.Context, s Server) (*connection, error) {
 // server that reads nothing blocks a write for ever.
 func (c *connection) within(ctx context.Context, do func() error) error {
 	if c.process == nil { // a request over HTTP ends with its context
-		return do()
+		return c.http.open.do(ctx, do)
 	}
 	finished := make(chan struct{})
 	watched := make(chan struct{})
@@ -163,6 +163,7 @@ func (c *connection) failure() error {
 // close ends the session and the process, and waits for their end.
 func (c *connection) close() {
 	if c.process == nil {
+		c.http.open.wait(cancelGrace)
 		_ = c.session.Close()
 	} else {
 		c.release() // first: the session's end waits for calls under way

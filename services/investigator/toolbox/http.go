@@ -3,12 +3,14 @@ package toolbox
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +22,11 @@ const (
 	maxRedirects = 3
 	// maxIdleConns bounds the idle connections to a server.
 	maxIdleConns = 4
+	// maxCancellation bounds the message that gives up a call, in bytes.
+	maxCancellation = 4 << 10
+	// cancelGrace is how long the end of a session waits until the server was told of the calls
+	// that were given up.
+	cancelGrace = time.Second
 )
 
 // endpoint parses a server's address. One with a token or headers has to be https, or loopback.
@@ -60,6 +67,76 @@ type boundTripper struct {
 	timeout time.Duration
 	// failure is what broke a body: errTooLarge or a time-out.
 	failure atomic.Pointer[error]
+	// open counts the requests of the session that the server may still work on.
+	open openRequests
+}
+
+// openRequests counts requests of MCP until they are answered, or, where the caller gave up, until
+// the server was told. The SDK tells it in the background and not at all once the session's end
+// began; a server that was not told goes on, and some do not end the session before.
+type openRequests struct {
+	mu     sync.Mutex
+	count  int
+	change chan struct{} // closed at the next change; nil unless one waits
+}
+
+func (o *openRequests) add(n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.count = max(0, o.count+n)
+	if o.change != nil {
+		close(o.change)
+		o.change = nil
+	}
+}
+
+// do runs one request.
+func (o *openRequests) do(ctx context.Context, request func() error) error {
+	o.add(1)
+	err := request()
+	if err == nil || ctx.Err() == nil || errors.Is(err, mcp.ErrConnectionClosed) {
+		o.add(-1)
+	} // else the SDK sends a cancellation, and RoundTrip counts that
+	return err
+}
+
+// wait waits until no request is open, for limit at most.
+func (o *openRequests) wait(limit time.Duration) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		o.mu.Lock()
+		if o.count == 0 {
+			o.mu.Unlock()
+			return
+		}
+		if o.change == nil {
+			o.change = make(chan struct{})
+		}
+		change := o.change
+		o.mu.Unlock()
+		select {
+		case <-change:
+		case <-timer.C:
+			return
+		}
+	}
+}
+
+// isCancellation reports whether a request tells the server that a call was given up.
+func isCancellation(r *http.Request) bool {
+	if r.Method != http.MethodPost || r.ContentLength <= 0 || r.ContentLength > maxCancellation || r.GetBody == nil {
+		return false
+	}
+	body, err := r.GetBody()
+	if err != nil {
+		return false
+	}
+	defer body.Close() //nolint:errcheck // it is in memory
+	var message struct {
+		Method string `json:"method"`
+	}
+	return json.NewDecoder(body).Decode(&message) == nil && message.Method == "notifications/cancelled"
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -70,6 +147,9 @@ func (t *boundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := r.Context(), context.CancelFunc(func() {})
 	if t.timeout > 0 {
 		ctx, cancel = context.WithTimeout(ctx, t.timeout)
+	}
+	if isCancellation(r) {
+		defer t.open.add(-1)
 	}
 	r = r.Clone(ctx)
 	for name, value := range t.headers {

@@ -57,7 +57,7 @@ func runPlay(play string) {
 		if play == "banner" {
 			fmt.Println("Welcome to the server!")
 		}
-		_ = newServer().Run(context.Background(), &mcp.StdioTransport{})
+		_ = newServer(nil).Run(context.Background(), &mcp.StdioTransport{})
 	}
 }
 
@@ -69,8 +69,9 @@ func text(s string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: s}}}
 }
 
-// newServer is a server that works.
-func newServer() *mcp.Server {
+// newServer is a server that works. With its tool wait a call goes on until it is cancelled, or to
+// the end, which may be nil.
+func newServer(end <-chan struct{}) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "play", Version: "1"}, nil)
 	add := func(name string, a *mcp.ToolAnnotations, do mcp.ToolHandler) {
 		s.AddTool(&mcp.Tool{Name: name, Description: "Does " + name + ", password " + secret, InputSchema: object(), Annotations: a}, do)
@@ -98,7 +99,10 @@ func newServer() *mcp.Server {
 		return text("done"), nil
 	})
 	add("wait", readOnly, func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-end:
+		}
 		return text("cancelled"), nil
 	})
 	add("fail", readOnly, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -430,7 +434,7 @@ func TestRegistryRunsAndUpdates(t *testing.T) {
 }
 
 func TestChangedDefinitionIsNotUsed(t *testing.T) {
-	s := httpServer(t, newServer())
+	s := httpServer(t)
 	r := checked(t, s)
 	set, _ := opened(t, r, s)
 	if got := set.Call(t.Context(), s.Name, "echo", nil); got.IsError {
@@ -447,10 +451,13 @@ func TestChangedDefinitionIsNotUsed(t *testing.T) {
 	contains(t, "Call after", got.Text, "changed since the investigation began")
 }
 
-func httpServer(t testing.TB, s *mcp.Server) toolbox.Server {
+func httpServer(t testing.TB) toolbox.Server {
 	t.Helper()
+	end := make(chan struct{})
+	s := newServer(end)
 	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil))
 	t.Cleanup(func() {
+		close(end) // a cancellation can overtake its call
 		web.Close()
 		endSessions(s)
 	})
@@ -465,7 +472,7 @@ func endSessions(s *mcp.Server) {
 }
 
 func TestHTTPServer(t *testing.T) {
-	server := newServer()
+	server := newServer(nil)
 	t.Cleanup(func() { endSessions(server) })
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	var wrong atomic.Int64
@@ -497,7 +504,7 @@ func TestHTTPServer(t *testing.T) {
 func TestHTTPVerifiesCertificates(t *testing.T) {
 	for _, skip := range []bool{false, true} {
 		t.Run(fmt.Sprintf("skip %t", skip), func(t *testing.T) {
-			server := newServer()
+			server := newServer(nil)
 			t.Cleanup(func() { endSessions(server) })
 			var reached atomic.Int64
 			handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { reached.Add(1); return server }, nil)
@@ -526,7 +533,7 @@ func TestHTTPTimeout(t *testing.T) {
 	for _, where := range []string{"before the answer", "in the stream"} {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
-			server := newServer()
+			server := newServer(nil)
 			t.Cleanup(func() { endSessions(server) })
 			handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 			var calls atomic.Int64
@@ -581,7 +588,7 @@ func TestHTTPRedirectToAnotherHost(t *testing.T) {
 }
 
 func TestHTTPFailureIsRetried(t *testing.T) {
-	server := newServer()
+	server := newServer(nil)
 	t.Cleanup(func() { endSessions(server) })
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil)
 	var fail atomic.Int64
@@ -627,7 +634,7 @@ func TestBuiltin(t *testing.T) {
 // Nothing of the servers is left when a set is closed, not even in the middle of a call.
 func TestCloseInACall(t *testing.T) {
 	set := toolbox.NewSet(nil, nil)
-	web := httpServer(t, newServer())
+	web := httpServer(t)
 	set.Open(t.Context(), []toolbox.Server{stdio(t, "work"), web})
 	var wg sync.WaitGroup
 	for _, server := range []string{"play", "web"} {
@@ -644,8 +651,38 @@ func TestCloseInACall(t *testing.T) {
 	}
 }
 
+// TestCloseCancelsCalls: a server learns that a call was given up before the session ends.
+func TestCloseCancelsCalls(t *testing.T) {
+	server := mcp.NewServer(&mcp.Implementation{Name: "play", Version: "1"}, nil)
+	began, ended, cancelled := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	server.AddTool(&mcp.Tool{Name: "wait", Description: "Waits", InputSchema: object(), Annotations: readOnly},
+		func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			close(began)
+			select {
+			case <-ctx.Done():
+				close(cancelled)
+			case <-ended:
+			}
+			return text(""), nil
+		})
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
+	t.Cleanup(web.Close)
+	set, _ := opened(t, nil, toolbox.Server{Name: "web", Type: toolbox.HTTP, URL: web.URL, Mask: mask})
+	var wg sync.WaitGroup
+	wg.Go(func() { set.Call(t.Context(), "web", "wait", nil) })
+	<-began
+	set.Close()
+	wg.Wait()
+	select {
+	case <-cancelled:
+	case <-time.After(10 * time.Second):
+		t.Error("the call was not cancelled within 10 s of Close")
+	}
+	close(ended)
+}
+
 func BenchmarkCall(b *testing.B) {
-	for name, server := range map[string]toolbox.Server{"stdio": stdio(b, "work"), "http": httpServer(b, newServer())} {
+	for name, server := range map[string]toolbox.Server{"stdio": stdio(b, "work"), "http": httpServer(b)} {
 		b.Run(name, func(b *testing.B) {
 			set, listed := opened(b, nil, server)
 			if listed.Error != "" {
