@@ -144,7 +144,7 @@ func TestFeed(t *testing.T) {
 		"a clean close":      {interrupt: func(c *kubetest.Server) { c.CloseWatches() }, want: "one two"},
 		"connections closed": {interrupt: func(c *kubetest.Server) { c.CloseClientConnections() }, want: "one two"},
 		"expired, by the answer": {
-			interrupt: func(c *kubetest.Server) { c.Event(event("missed")); c.Compact(false); c.CloseWatches() },
+			interrupt: func(c *kubetest.Server) { c.Miss(event("missed")) },
 			relisted:  1, want: "one missed two",
 		},
 		"a broken frame": {

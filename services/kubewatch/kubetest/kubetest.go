@@ -107,25 +107,29 @@ func (s *Server) Modify(e corev1.Event) string { return s.put("MODIFIED", e) }
 func (s *Server) Delete(e corev1.Event) string { return s.put("DELETED", e) }
 
 func (s *Server) put(kind string, e corev1.Event) (version string) {
-	s.change(func() {
-		s.version++
-		version = strconv.Itoa(s.version)
-		if e.Name == "" {
-			e.Name = "event-" + version
-		}
-		if e.UID == "" {
-			e.UID = types.UID("uid-" + e.Name)
-		}
-		if e.Namespace == "" {
-			e.Namespace = "default"
-		}
-		if e.CreationTimestamp.IsZero() {
-			e.CreationTimestamp = metav1.Now()
-		}
-		e.TypeMeta = metav1.TypeMeta{Kind: "Event", APIVersion: "v1"}
-		e.ResourceVersion = version
-		s.history = append(s.history, change{version: s.version, kind: kind, event: &e})
-	})
+	s.change(func() { version = s.record(kind, e) })
+	return version
+}
+
+// record adds a change of an event to the history. The caller holds mu.
+func (s *Server) record(kind string, e corev1.Event) string {
+	s.version++
+	version := strconv.Itoa(s.version)
+	if e.Name == "" {
+		e.Name = "event-" + version
+	}
+	if e.UID == "" {
+		e.UID = types.UID("uid-" + e.Name)
+	}
+	if e.Namespace == "" {
+		e.Namespace = "default"
+	}
+	if e.CreationTimestamp.IsZero() {
+		e.CreationTimestamp = metav1.Now()
+	}
+	e.TypeMeta = metav1.TypeMeta{Kind: "Event", APIVersion: "v1"}
+	e.ResourceVersion = version
+	s.history = append(s.history, change{version: s.version, kind: kind, event: &e})
 	return version
 }
 
@@ -150,6 +154,16 @@ func (s *Server) Frame(raw string) {
 // within its stream, else by the status of the answer.
 func (s *Server) Compact(inStream bool) {
 	s.change(func() { s.compacted, s.inStream = s.version, inStream })
+}
+
+// Miss ends all watches, adds an event that none of them sends, and forgets everything up to
+// it, all at once: a watch from before gets an error by the status of the answer.
+func (s *Server) Miss(e corev1.Event) {
+	s.change(func() {
+		s.record("ADDED", e)
+		s.compacted, s.inStream = s.version, false
+		s.epoch++
+	})
 }
 
 // Put adds an object of another resource, such as pods, to the list at a path.
