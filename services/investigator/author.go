@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tocsin-bus/tocsin/services/investigator/client"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
@@ -76,14 +77,36 @@ func (p Proxies) user(r *http.Request) (string, error) {
 	return sanitize.Cut(name, maxAuthor), nil
 }
 
-// author returns who makes a request.
+// author returns who makes a request: the user of a proxy, the user of the command line, or
+// [AuthorAPI].
 func (p Proxies) author(r *http.Request) (string, error) {
 	user, err := p.user(r)
-	if user == "" {
-		user = AuthorAPI
+	if err == nil && user == "" {
+		user, err = p.cliUser(r)
 	}
-	return user, err
+	return cmp.Or(user, AuthorAPI), err
 }
+
+// cliUser returns cli: and the name of who runs the command line, or nothing. The name is what the
+// command says: the prefix keeps it apart from users of proxies and from triggers. Requests of
+// pages, and those that a proxy forwards, have no such user.
+func (p Proxies) cliUser(r *http.Request) (string, error) {
+	values := r.Header.Values(client.UserHeader)
+	if len(values) == 0 || p.trusts(r) || slices.ContainsFunc(forwarded, func(name string) bool { return len(r.Header.Values(name)) > 0 }) {
+		return "", nil
+	}
+	if len(values) > 1 {
+		return "", badRequest("the header %s is given twice", client.UserHeader)
+	}
+	name := strings.TrimSpace(sanitize.Visible(values[0]))
+	if name == "" {
+		return "", nil
+	}
+	return AuthorCLI + sanitize.Cut(name, maxAuthor-len(AuthorCLI)), nil
+}
+
+// forwarded are headers that no command line sends.
+var forwarded = []string{"Origin", "Forwarded", "X-Forwarded-For", "Via"}
 
 // signedIn reports whether a proxy has signed the user in.
 func (p Proxies) signedIn(r *http.Request) bool {

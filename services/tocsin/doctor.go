@@ -72,7 +72,7 @@ func (f finding) mark() string {
 // Run prints the result of each check. Its error counts the checks that failed.
 func (c *doctorCommand) Run(ctx context.Context, env service.Env) error {
 	d := doctor{env: env, flags: c.BusFlags, layout: c.Layout(), token: strings.TrimSpace(c.Token), notify: notify.Settings(c.Notify)}
-	for _, check := range []func(context.Context) []finding{d.settings, d.stateDir, d.process, d.keys, d.ingest, d.dashboard, d.bus, d.disk, d.notices, d.clients} {
+	for _, check := range []func(context.Context) []finding{d.settings, d.stateDir, d.process, d.keys, d.ingest, d.dashboard, d.investigator, d.bus, d.disk, d.notices, d.clients} {
 		checkCtx, cancel := context.WithTimeout(ctx, doctorTimeout)
 		d.findings = append(d.findings, check(checkCtx)...)
 		cancel()

@@ -12,6 +12,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/detector"
 	"github.com/tocsin-bus/tocsin/services/ingest"
 	"github.com/tocsin-bus/tocsin/services/investigator"
+	"github.com/tocsin-bus/tocsin/services/investigator/client"
 	"github.com/tocsin-bus/tocsin/services/kubewatch"
 	"github.com/tocsin-bus/tocsin/services/tocsin/quick"
 	"github.com/tocsin-bus/tocsin/shared/service"
@@ -21,26 +22,33 @@ import (
 type cli struct {
 	service.Settings
 
-	Up           upCommand            `cmd:"" help:"Run bus, ingest, detector and dashboard in the foreground."`
-	Gateway      gatewayCommand       `cmd:"" help:"Run the MCP server on stdin and stdout; starts the bus if none runs."`
-	Ingest       ingest.Command       `cmd:"" help:"Run the HTTP ingest service alone."`
-	Detector     detector.Command     `cmd:"" help:"Run the detector alone."`
-	Dashboard    dashboard.Command    `cmd:"" help:"Run the dashboard alone."`
-	Kubewatch    kubewatch.Command    `cmd:"" help:"Watch Kubernetes clusters: publish their events and faults to the bus."`
-	Investigator investigator.Command `cmd:"" help:"Investigate alerts with language models and MCP servers, alone."`
-	Tail         tailCommand          `cmd:"" help:"Print the last alerts, then each new one."`
-	Wait         quick.Wait           `cmd:"" help:"Block until an alert arrives, print the pending alerts, exit."`
-	Silence      silenceCommand       `cmd:"" help:"Silence alerts for all agents for a while; list or remove silences."`
-	Ack          ackCommand           `cmd:"" help:"Acknowledge an alert for all agents: its repeats are suppressed until it escalates or resolves."`
-	Hook         quick.Hook           `cmd:"" help:"Answer a hook of a coding agent with its pending alerts."`
-	CI           quick.CI             `cmd:"" name:"ci" help:"Post a CI result from a pipeline."`
-	Install      installCommand       `cmd:"" help:"Set up an MCP client: its gateway, and hooks that deliver alerts to its model."`
-	Uninstall    uninstallCommand     `cmd:"" help:"Remove from an MCP client what install added."`
-	Provision    provisionCommand     `cmd:"" help:"Prepare an external bus: create missing streams and buckets."`
-	Keys         keysCommand          `cmd:"" help:"Create the keys for the roles of an external bus."`
-	Doctor       doctorCommand        `cmd:"" help:"Check what runs and is set up, and print fixes."`
-	Healthcheck  healthcheckCommand   `cmd:"" help:"Check the services that run here, for orchestrators."`
-	Version      quick.Version        `cmd:"" help:"Print version, commit and Go version."`
+	Up           upCommand           `cmd:"" help:"Run bus, ingest, detector and dashboard in the foreground."`
+	Gateway      gatewayCommand      `cmd:"" help:"Run the MCP server on stdin and stdout; starts the bus if none runs."`
+	Ingest       ingest.Command      `cmd:"" help:"Run the HTTP ingest service alone."`
+	Detector     detector.Command    `cmd:"" help:"Run the detector alone."`
+	Dashboard    dashboard.Command   `cmd:"" help:"Run the dashboard alone."`
+	Kubewatch    kubewatch.Command   `cmd:"" help:"Watch Kubernetes clusters: publish their events and faults to the bus."`
+	Investigator investigatorCommand `cmd:"" help:"Investigate alerts with language models and MCP servers, alone; or check the configuration."`
+	Investigate  client.Command      `cmd:"" help:"Submit an alert to the investigator, and follow its session."`
+	Tail         tailCommand         `cmd:"" help:"Print the last alerts, then each new one."`
+	Wait         quick.Wait          `cmd:"" help:"Block until an alert arrives, print the pending alerts, exit."`
+	Silence      silenceCommand      `cmd:"" help:"Silence alerts for all agents for a while; list or remove silences."`
+	Ack          ackCommand          `cmd:"" help:"Acknowledge an alert for all agents: its repeats are suppressed until it escalates or resolves."`
+	Hook         quick.Hook          `cmd:"" help:"Answer a hook of a coding agent with its pending alerts."`
+	CI           quick.CI            `cmd:"" name:"ci" help:"Post a CI result from a pipeline."`
+	Install      installCommand      `cmd:"" help:"Set up an MCP client: its gateway, and hooks that deliver alerts to its model."`
+	Uninstall    uninstallCommand    `cmd:"" help:"Remove from an MCP client what install added."`
+	Provision    provisionCommand    `cmd:"" help:"Prepare an external bus: create missing streams and buckets."`
+	Keys         keysCommand         `cmd:"" help:"Create the keys for the roles of an external bus."`
+	Doctor       doctorCommand       `cmd:"" help:"Check what runs and is set up, and print fixes."`
+	Healthcheck  healthcheckCommand  `cmd:"" help:"Check the services that run here, for orchestrators."`
+	Version      quick.Version       `cmd:"" help:"Print version, commit and Go version."`
+}
+
+// investigatorCommand is the service, and what is done with its configuration.
+type investigatorCommand struct {
+	Serve investigator.Command      `cmd:"" name:"run" default:"withargs" help:"Run the investigator alone (default)."`
+	Check investigator.CheckCommand `cmd:"" help:"Check a configuration: print every error and warning with its line, and what it leads to."`
 }
 
 // Vars returns the variables in the tags.

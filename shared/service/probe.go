@@ -32,17 +32,27 @@ type Probe struct {
 // Ask checks the service that listens on addr, as in its settings: a wildcard is checked
 // on loopback. The error is the reason why it is not ready, or not alive.
 func (p Probe) Ask(ctx context.Context, name, addr string) error {
+	url, err := LocalURL(name, addr)
+	if err != nil {
+		return err
+	}
+	return p.AskURL(ctx, name, url)
+}
+
+// LocalURL returns the URL of the service that listens on addr on this machine, as in its settings:
+// a wildcard is reached on loopback. Its errors are usage errors.
+func LocalURL(name, addr string) (string, error) {
 	host, port, err := net.SplitHostPort(strings.TrimSpace(addr))
 	switch {
 	case err != nil:
-		return Usagef("%s listens on %q, which is not host:port: use the address in its settings", name, addr)
+		return "", Usagef("%s listens on %q, which is not host:port: use the address in its settings", name, addr)
 	case port == "0" || port == "":
-		return Usagef("%s listens on any free port: set a port in its settings", name)
+		return "", Usagef("%s listens on any free port: set a port in its settings", name)
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1" // a wildcard listener accepts IPv4 too
 	}
-	return p.AskURL(ctx, name, "http://"+net.JoinHostPort(host, port))
+	return "http://" + net.JoinHostPort(host, port), nil
 }
 
 // AskURL is [Probe.Ask] for a known URL.

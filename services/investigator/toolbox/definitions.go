@@ -112,7 +112,7 @@ func defineOne(s Server, t *mcp.Tool) Tool {
 		Server:      s.Name,
 		Name:        t.Name,
 		Description: cutText(masked(s.Mask, t.Description), MaxDescription),
-		ReadOnly:    annotations.ReadOnlyHint || matchesAny(s.ReadOnlyTools, t.Name),
+		ReadOnly:    annotations.ReadOnlyHint || Matches(s.ReadOnlyTools, t.Name),
 		Repeatable:  annotations.ReadOnlyHint || annotations.IdempotentHint,
 		Digest:      hex.EncodeToString(sum.Sum(nil)),
 	}
@@ -138,7 +138,7 @@ func defineOne(s Server, t *mcp.Tool) Tool {
 	switch {
 	case err != nil:
 		return withhold("%v", err)
-	case len(s.Tools) > 0 && !matchesAny(s.Tools, t.Name):
+	case len(s.Tools) > 0 && !Matches(s.Tools, t.Name):
 		d.Schema = object
 		return withhold("the server's list tools does not name it")
 	case !d.ReadOnly:
@@ -149,9 +149,9 @@ func defineOne(s Server, t *mcp.Tool) Tool {
 	return d
 }
 
-// matchesAny reports whether a glob pattern matches a name; a pattern that can't be read matches
+// Matches reports whether a glob pattern matches a name; a pattern that can't be read matches
 // none. A slash in a name is a character like others.
-func matchesAny(patterns []string, name string) bool {
+func Matches(patterns []string, name string) bool {
 	const slash = "\x01"
 	name = strings.ReplaceAll(name, "/", slash)
 	return slices.ContainsFunc(patterns, func(p string) bool {
