@@ -8,9 +8,11 @@
 package journal
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"github.com/oklog/ulid/v2"
 
@@ -47,7 +49,18 @@ func New(c *bus.Session, log *slog.Logger) *Journal { return &Journal{bus: c, lo
 
 // NewSession returns the id of a new session. The ids of one process rise with the time; those
 // of several processes do to the millisecond.
-func NewSession() string { return ulid.Make().String() }
+func NewSession() string {
+	entropy.Lock()
+	defer entropy.Unlock()
+	return ulid.MustNew(ulid.Now(), entropy.source).String()
+}
+
+// entropy is the random part of the ids. It can't be guessed: the boundaries of the fences around
+// texts of others come from it. Ids of one millisecond rise.
+var entropy = struct {
+	sync.Mutex
+	source *ulid.MonotonicEntropy
+}{source: ulid.Monotonic(rand.Reader, 0)}
 
 // CheckSession returns nil for a session's id as [NewSession] makes it: the 26 characters of a
 // ULID, in upper case. Otherwise the error wraps [ErrSession].

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -19,7 +20,37 @@ func Fenced(session, name, text string) string {
 	for n := 1; strings.Contains(strings.ToLower(text), b); n++ {
 		b = boundary(session, n)
 	}
-	return fmt.Sprintf("<<<%s begins: %s\n%s\n>>>%s ends", b, line(name), text, b)
+	return BeginFence(b, name) + "\n" + text + "\n" + EndFence(b)
+}
+
+// BeginFence returns the line that begins a fence, and EndFence the one that ends it.
+func BeginFence(boundary, name string) string {
+	return fmt.Sprintf("<<<%s begins: %s", boundary, line(name))
+}
+
+// EndFence is like [BeginFence].
+func EndFence(boundary string) string { return fmt.Sprintf(">>>%s ends", boundary) }
+
+// beginning matches the line that begins a fence.
+var beginning = regexp.MustCompile(`^<<<([0-9a-f]{` + strconv.Itoa(boundaryLength) + `}) begins: `)
+
+// OpenFence returns the boundary of the fence in which a text ends that begins outside, or "" where
+// it ends outside too.
+func OpenFence(text string) string {
+	open := ""
+	for l := range strings.SplitSeq(text, "\n") {
+		switch {
+		case open != "":
+			if l == EndFence(open) {
+				open = ""
+			}
+		case strings.HasPrefix(l, "<<<"):
+			if m := beginning.FindStringSubmatch(l); m != nil {
+				open = m[1]
+			}
+		}
+	}
+	return open
 }
 
 func boundary(session string, n int) string {

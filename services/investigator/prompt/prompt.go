@@ -168,7 +168,10 @@ func fencedTask(t Task) view {
 	if t.Runbook != "" {
 		v.Runbook = Fenced(t.Session, "the runbook", t.Runbook)
 	}
-	v.AlertType, v.RunbookURL = line(t.AlertType), line(t.RunbookURL)
+	v.AlertType = line(t.AlertType)
+	if t.RunbookURL != "" {
+		v.RunbookURL = Fenced(t.Session, "the runbook's address", line(t.RunbookURL))
+	}
 	if t.Resolved != "" {
 		v.Resolved = fencedTitle(t.Session, t.Resolved)
 	}

@@ -537,18 +537,31 @@ func (s *Session) closeTurn(e *execution) {
 	for _, c := range e.turn {
 		text := c.summary
 		if text == "" {
-			text = c.result.excerpt(limit, readFrom(c.ID))
+			shown := limit
+			if c.result.Len() > limit {
+				shown -= fenceBytes
+			}
+			text = c.result.excerpt(shown, readFrom(c.ID))
 			if text == "" {
 				text = "(an empty result)"
 			}
 		}
 		c.message = len(e.messages) + 1
-		e.push(model.Message{Role: model.RoleTool, Text: text, CallID: c.ID, ToolName: c.Name, IsError: c.isError})
+		e.push(model.Message{Role: model.RoleTool, Text: s.fenced(c, text), CallID: c.ID, ToolName: c.Name, IsError: c.isError})
 	}
 	if !e.late {
 		e.timedOut = 0
 	}
 	e.turn, e.late = nil, false
+}
+
+// fenced returns what a model is shown of the result of a call: between the lines of a fence, but
+// for an answer that the engine composed itself.
+func (s *Session) fenced(c *call, text string) string {
+	if c.local && (c.Name != excerpt.ToolName || c.offered != nil) {
+		return text
+	}
+	return prompt.Fenced(s.ID(), "the result", text)
 }
 
 // readFrom is the hint in a result that is shown in part.
@@ -613,7 +626,7 @@ func (s *Session) resultSummarized(it *interaction, t time.Time) {
 		metadata: map[string]any{"server_name": server, "tool_name": tool, "call_id": c.ID, "interaction_id": it.id},
 	})
 	if c.message > 0 {
-		it.exec.replace(c, text)
+		it.exec.replace(c, s.fenced(c, text))
 		return
 	}
 	c.summary = text
@@ -623,7 +636,7 @@ func (s *Session) resultSummarized(it *interaction, t time.Time) {
 func (s *Session) summaryFailed(c *call) {
 	c.sumFailed = true
 	if c.message > 0 {
-		c.exec.replace(c, Excerpt(c.exec.messages[c.message-1].Text, compactTokens*bytesPerToken, fmt.Sprintf("read_result with the id %q reads the rest", c.ID)))
+		c.exec.replace(c, excerptFenced(c.exec.messages[c.message-1].Text, compactTokens*bytesPerToken, fmt.Sprintf("read_result with the id %q reads the rest", c.ID)))
 	}
 }
 

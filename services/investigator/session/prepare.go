@@ -31,7 +31,7 @@ func (s *Session) prepare(e *execution) {
 	if e.concludes {
 		e.tools = append(e.tools, concludeTool())
 	}
-	e.system = Excerpt(prompt.System(a), share(p, systemShare), "the instructions were too long")
+	e.system = excerptFenced(prompt.System(a), share(p, systemShare), "the instructions were too long")
 	task := s.task(p)
 	if e.stage.Synthesis {
 		name := s.plan.Stages[e.stage.Plan].Name

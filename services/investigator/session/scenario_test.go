@@ -10,6 +10,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/investigator/conclusion"
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
+	"github.com/tocsin-bus/tocsin/services/investigator/prompt"
 	"github.com/tocsin-bus/tocsin/services/investigator/toolbox/excerpt"
 )
 
@@ -164,7 +165,7 @@ func TestTimeouts(t *testing.T) {
 			return text(a, "fine")
 		}
 		s := w.run()
-		if r := w.requests[1].Messages[2]; s.Status() != StatusCompleted || r.Text != errIteration || !r.IsError {
+		if r := w.requests[1].Messages[2]; s.Status() != StatusCompleted || r.Text != prompt.Fenced(testID, "the result", errIteration) || !r.IsError {
 			t.Errorf("status %s, result %+v; want completed, and the result %q", s.Status(), r, errIteration)
 		}
 	})
@@ -239,12 +240,12 @@ func TestAnswersToBadCalls(t *testing.T) {
 		got = append(got, m.CallID+": "+m.Text)
 	}
 	want := []string{
-		"same: result of pods_list",
+		"same: " + prompt.Fenced(testID, "the result", "result of pods_list"),
 		`call_2: Not called again: you made the same call before, with the id "same". Its result stands there.`,
 		`x: There is no tool "kubernetes__rm". The tools are: conclude, kubernetes__pods_delete, kubernetes__pods_list, kubernetes__pods_log, read_result.`,
 		"y: Not accepted: `conclude` is your final answer and has to be called alone. Read the results of the other calls first.",
-		`z: There is no result with the id "nothing".`,
-		"l: 1 places in 30 bytes.\noffset 0: CrashLoopBackOff shop/checkout\n",
+		"z: " + prompt.Fenced(testID, "the result", `There is no result with the id "nothing".`),
+		"l: " + prompt.Fenced(testID, "the result", "1 places in 30 bytes.\noffset 0: CrashLoopBackOff shop/checkout\n"),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("results (-want +got):\n%s", diff)
@@ -359,7 +360,7 @@ func TestTakeovers(t *testing.T) {
 			return text(a, "fine")
 		}
 		s := w.run()
-		if m := w.requests[1].Messages[2]; n != 1 || m.Text != "unknown: the process ended during the call" || s.Status() != StatusCompleted {
+		if m := w.requests[1].Messages[2]; n != 1 || !strings.Contains(m.Text, "\nunknown: the process ended during the call\n") || s.Status() != StatusCompleted {
 			t.Errorf("%d calls, result %q, status %s; want one call whose result is unknown", n, m.Text, s.Status())
 		}
 	})

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/tocsin-bus/tocsin/services/investigator/prompt"
 )
 
 // MaxInline is how many bytes of a text, as JSON, stand in a fact. A longer one is an object.
@@ -117,17 +119,53 @@ func Excerpt(text string, limit int, hint string) string {
 	return cut(text, text, len(text), limit, func(int) string { return hint })
 }
 
+// fenceBytes is how many bytes the two lines of the fence around a result have. [excerptFenced] adds
+// no more to a text.
+const fenceBytes = 64
+
+// excerptFenced is [Excerpt] of a text that may have fences. A fence that the gap cuts ends before
+// the gap, and one in which the tail begins is begun again.
+func excerptFenced(text string, limit int, hint string) string {
+	if len(text) <= limit || !strings.Contains(text, "<<<") {
+		return Excerpt(text, limit, hint)
+	}
+	head, mark, tail := split(text, text, len(text), max(limit-fenceBytes, 0), func(int) string { return hint })
+	if b := prompt.OpenFence(head); b != "" {
+		head += "\n" + prompt.EndFence(b)
+	}
+	if tail == "" {
+		return head + mark
+	}
+	// A line of a fence that the gap cuts counts as a whole.
+	start := len(text) - len(tail)
+	if text[start-1] != '\n' {
+		line, _, _ := strings.Cut(tail, "\n")
+		start += len(line)
+	}
+	if b := prompt.OpenFence(text[:start]); b != "" {
+		tail = prompt.BeginFence(b, "the rest") + "\n" + tail
+	}
+	return head + mark + tail
+}
+
 // cut is [Excerpt] of a text of size bytes that begins with head and ends with tail.
 func cut(head, tail string, size, limit int, hint func(offset int) string) string {
 	if size <= limit {
 		return head
 	}
+	head, mark, tail := split(head, tail, size, limit, hint)
+	return head + mark + tail
+}
+
+// split returns the parts of a text that has more than limit bytes: its head, the line for the gap,
+// and its tail.
+func split(head, tail string, size, limit int, hint func(offset int) string) (start, gap, end string) {
 	mark := func(gap, offset int) string {
 		return fmt.Sprintf("\n[... %d bytes left out: %s ...]\n", gap, hint(offset))
 	}
 	room := limit - len(mark(size, size))
 	if room <= 0 {
-		return Head(head, limit)
+		return Head(head, limit), "", ""
 	}
 	if room*2/3 < len(head) {
 		head = Head(head, room*2/3)
@@ -144,7 +182,7 @@ func cut(head, tail string, size, limit int, hint func(offset int) string) strin
 	if i := strings.IndexByte(tail, '\n'); i >= 0 && i < len(tail)/4 {
 		tail = tail[i+1:]
 	}
-	return head + mark(size-len(head)-len(tail), len(head)) + tail
+	return head, mark(size-len(head)-len(tail), len(head)), tail
 }
 
 // Head returns the first bytes of text, at most limit, cut between characters.

@@ -185,7 +185,7 @@ func fit(r model.Request, limit int) model.Request {
 			return
 		}
 		before := len(m.Text)
-		m.Text = Excerpt(m.Text, max(to, before-(size-limit)), hint)
+		m.Text = excerptFenced(m.Text, max(to, before-(size-limit)), hint)
 		size -= before - len(m.Text)
 	}
 	last := len(r.Messages)
@@ -238,7 +238,7 @@ func fit(r model.Request, limit int) model.Request {
 	}
 	if size > limit {
 		before := len(r.System)
-		r.System = Excerpt(r.System, max(0, before-(size-limit)), "the instructions do not fit the window")
+		r.System = excerptFenced(r.System, max(0, before-(size-limit)), "the instructions do not fit the window")
 		size -= before - len(r.System)
 	}
 	for i := range r.Messages {
