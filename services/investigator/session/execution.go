@@ -708,7 +708,7 @@ func (s *Session) applyTimedOut(f *TimedOut, t time.Time) {
 	late := "it took longer than " + s.plan.IterationTimeout.String()
 	if f.Execution == "" || it.call != nil {
 		s.applyModelFailed(&ModelFailed{ID: f.ID, Error: late, Duration: t.Sub(it.began)}, t)
-		if it == s.summary.failed { // no other provider: the summary is not worth more time
+		if it == s.summary.failed && s.summary.provider >= len(s.plan.Fallbacks) {
 			s.summary.failed, s.summary.over, s.summary.err = nil, true, "the executive summary: "+late
 		}
 		return
@@ -724,6 +724,9 @@ func (s *Session) applyTimedOut(f *TimedOut, t time.Time) {
 		e.iterations++
 		s.answerEvent(it, true, "", StatusTimedOut, t)
 		s.answerEvent(it, false, "", StatusTimedOut, t)
+		if e.timedOut < maxTimedOut && e.provider+1 < len(e.providers) {
+			e.failure = it // the next provider is asked
+		}
 		return
 	}
 	e.late = true

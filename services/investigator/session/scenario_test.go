@@ -155,6 +155,35 @@ func TestTimeouts(t *testing.T) {
 			t.Errorf("it took %s, want 12m", got)
 		}
 	})
+	t.Run("a provider that stalls, then the next one", func(t *testing.T) {
+		w := newSim(t, testPlan(testStage("work", Any, testAgent("a"))))
+		stalled := map[string]bool{}
+		w.answer = func(_ *sim, a *Ask) Fact {
+			kind := string(a.Purpose) + " " + a.Provider.Name
+			if kind == "iteration claude" || kind == "executive_summary gemini" {
+				stalled[kind] = true
+				return Fact{}
+			}
+			return text(a, "fine")
+		}
+		s := w.run()
+		want := []string{"iteration claude", "iteration gemini", "executive_summary gemini", "executive_summary claude"}
+		if diff := cmp.Diff(want, w.asked); diff != "" {
+			t.Errorf("model calls (-want +got):\n%s", diff)
+		}
+		if got := Summary(s); s.Status() != StatusCompleted || got.ExecutiveSummary == nil || *got.ExecutiveSummary != "fine" || len(stalled) != 2 {
+			t.Errorf("status %s (%s), summary %v; want completed with the summary of the next provider", s.Status(), s.err, got.ExecutiveSummary)
+		}
+		fallbacks := 0
+		for _, e := range Timeline(s, 0, 1000).Events {
+			if e.EventType == EventFallback {
+				fallbacks++
+			}
+		}
+		if got := w.now.Sub(testStart).Round(time.Minute); fallbacks != 2 || got != 12*time.Minute {
+			t.Errorf("%d fallbacks after %s, want 2 after 12m", fallbacks, got)
+		}
+	})
 	t.Run("a tool, then an answer", func(t *testing.T) {
 		w := newSim(t, testPlan(testStage("work", Any, testAgent("a", "kubernetes"))))
 		w.tool = func(*CallTool) string { return "" }
