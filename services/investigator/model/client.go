@@ -63,8 +63,8 @@ func NewClient(m Model, retry Retry, breaker *Breaker) *Client {
 	return &Client{model: m, retry: retry, breaker: breaker}
 }
 
-// WithLongWaits returns a client that waits as long as the provider asks, for the last
-// provider of a chain. Without it, [Later] is an error.
+// WithLongWaits returns a client that waits for the trial of an open breaker, for the last provider
+// of a chain. Without it an open breaker is an error.
 func (c *Client) WithLongWaits() *Client {
 	patient := *c
 	patient.longWait = true
@@ -74,7 +74,7 @@ func (c *Client) WithLongWaits() *Client {
 // Ask asks until an answer is complete, or a failure is final. It gives each chunk to onChunk
 // with the attempt, from 0: an answer starts over when the attempt rises. The error is an
 // [*Error], or wraps that of ctx. A wait that would last until after the deadline of ctx is not
-// begun.
+// begun, and neither is one that is longer than Retry.MaxRetryAfter: see Error.Later.
 func (c *Client) Ask(ctx context.Context, r Request, onChunk func(attempt int, chunk Chunk)) (Answer, error) {
 	failures := 0
 	for attempt := 0; ; attempt++ {
@@ -95,6 +95,11 @@ func (c *Client) Ask(ctx context.Context, r Request, onChunk func(attempt int, c
 		case GiveUp:
 			return Answer{}, failure
 		case Later:
+			if !errors.Is(failure, errOpen) {
+				later := *failure
+				later.Later = true
+				return Answer{}, &later
+			}
 			if !c.longWait {
 				return Answer{}, failure
 			}

@@ -31,6 +31,9 @@ type Error struct {
 	Status int
 	// RetryAfter is how long the provider asks to wait, or 0 where it does not say.
 	RetryAfter time.Duration
+	// Later reports that RetryAfter is longer than a [Client] waits: the same provider may be asked
+	// again then.
+	Later bool
 	// Message is the provider's text, at most 500 characters, without the key. It is not
 	// masked otherwise.
 	Message string

@@ -28,7 +28,7 @@ const (
 	// Again means that the same provider is asked again after the wait.
 	Again Verdict = "again"
 	// Later means that the provider asks to wait for longer than Retry.MaxRetryAfter. The next
-	// provider is asked at once; without one, the same is asked after the wait.
+	// provider is asked at once; without one, the caller asks the same after the wait.
 	Later Verdict = "later"
 	// GiveUp means that the same provider is not asked again: it refused, or all tries failed.
 	GiveUp Verdict = "give up"

@@ -58,7 +58,7 @@ type Ask struct {
 	Execution string // empty for the executive summary
 	Purpose   Purpose
 	Provider  Provider
-	// Last means that no fallback is left: where the provider asks to wait, the session waits.
+	// Last means that no fallback is left: a call waits for the trial of a provider that failed often.
 	Last bool
 	// Attempt counts the calls with this ID, from 1.
 	Attempt int

@@ -71,7 +71,8 @@ type execution struct {
 	invalid    int  // conclusions that broke the schema
 	forced     string
 	failure    *interaction
-	answered   bool // the final answer is in analysis
+	resume     time.Time // the provider asks to wait until then
+	answered   bool      // the final answer is in analysis
 	analysis   string
 	conclusion json.RawMessage
 	last       *interaction
@@ -661,7 +662,12 @@ func (s *Session) applyModelFailed(f *ModelFailed, t time.Time) {
 	e := it.exec
 	switch {
 	case e == nil:
-		if s.summary.ask == it {
+		switch {
+		case s.summary.ask != it:
+		case s.waits(it, f, s.summary.provider < len(s.plan.Fallbacks), t):
+			s.summary.ask, s.summary.resume = nil, f.RetryAt
+			s.summary.waits++
+		default:
 			s.summary.ask, s.summary.failed = nil, it
 		}
 	case it.call != nil:
@@ -669,10 +675,29 @@ func (s *Session) applyModelFailed(f *ModelFailed, t time.Time) {
 		e.summing--
 		s.summaryFailed(it.call)
 	case e.ask == it:
-		e.ask, e.failure, e.last = nil, it, it
+		e.ask, e.last = nil, it
 		s.answerEvent(it, true, "", StatusFailed, t)
 		s.answerEvent(it, false, "", StatusFailed, t)
+		if s.waits(it, f, e.provider+1 < len(e.providers), t) {
+			e.resume, e.timedOut = f.RetryAt, 0
+		} else {
+			e.failure = it
+		}
 	}
+}
+
+// waits reports whether the session waits until the provider of a failed call may be asked again:
+// where there is no next provider, and that time comes before the session's own end. It notes it.
+func (s *Session) waits(it *interaction, f *ModelFailed, next bool, t time.Time) bool {
+	if f.RetryAt.IsZero() || next || s.plan.Timeout > 0 && !f.RetryAt.Before(s.started.Add(s.plan.Timeout)) {
+		return false
+	}
+	metadata := map[string]any{"llm_provider": it.provider.Name}
+	if it.exec != nil {
+		metadata["execution_id"] = it.exec.id
+	}
+	s.note(t, fmt.Sprintf("%s asks to wait, and is asked again at %s: %s", it.provider.Name, f.RetryAt.UTC().Format(time.RFC3339), f.Error), metadata)
+	return true
 }
 
 func (s *Session) applyFellBack(f *FellBack, t time.Time) {

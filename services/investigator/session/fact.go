@@ -166,6 +166,9 @@ type ModelFailed struct {
 	Error    string        `json:"error"`
 	Kind     model.Kind    `json:"kind"`
 	Duration time.Duration `json:"duration"`
+	// RetryAt is when the provider may be asked again, where it asks to wait for longer than a call
+	// waits. The next provider is asked at once; without one the session waits until then.
+	RetryAt time.Time `json:"retry_at,omitzero"`
 }
 
 // FellBack means that an execution goes on with its next provider.

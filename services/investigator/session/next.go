@@ -221,6 +221,8 @@ func (d *due) execution(e *execution) {
 		fail(fmt.Sprintf("the model gave an empty answer %d times in a row", e.empty))
 	case e.timedOut >= maxTimedOut && e.ask == nil && len(e.turn) == 0:
 		fail(fmt.Sprintf("%d iterations in a row took longer than %s", e.timedOut, s.plan.IterationTimeout))
+	case e.ask == nil && len(e.turn) == 0 && d.now.Before(e.resume):
+		d.wake(e.resume)
 	case d.late(e):
 	case e.ask != nil:
 		d.ask(e, e.ask.purpose, e.ask.id, e.ask, "")
@@ -543,10 +545,16 @@ func (d *due) summarize() {
 		d.fact(Fact{FellBack: &FellBack{From: s.summaryProvider().Name, To: s.plan.Fallbacks[sum.provider].Name, Reason: sum.failed.err}})
 	case sum.failed != nil:
 		end(fmt.Sprintf("the provider %s: %s", s.summaryProvider().Name, sum.failed.err))
+	case d.now.Before(sum.resume):
+		d.wake(sum.resume)
 	case reason != "":
 		end("not written: " + reason)
 	default:
-		d.executive(DeriveID(s.ID(), "executive", strconv.Itoa(s.attempt), strconv.Itoa(sum.provider)))
+		parts := []string{"executive", strconv.Itoa(s.attempt), strconv.Itoa(sum.provider)}
+		if sum.waits > 0 {
+			parts = append(parts, strconv.Itoa(sum.waits))
+		}
+		d.executive(DeriveID(s.ID(), parts...))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -80,6 +81,8 @@ func drawSim(t *rapid.T, plan Plan, seed uint64) *sim {
 		f := answer(a)
 		if f.ModelAnswered != nil {
 			f.ModelAnswered.Usage.Input = w.count(a.Request)
+		} else if random(seed, a.ID, "wait")%2 == 0 {
+			f.ModelFailed.RetryAt = w.now.Add(10 * time.Second)
 		}
 		return f
 	}

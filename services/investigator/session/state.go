@@ -100,6 +100,8 @@ type summary struct {
 	provider int
 	ask      *interaction
 	failed   *interaction
+	resume   time.Time // the provider asks to wait until then
+	waits    int       // calls after which the session waited
 	over     bool
 	text     string
 	err      string

@@ -262,7 +262,11 @@ func (r *run) ask(eff *effect, a *session.Ask) []session.Fact {
 	if err != nil {
 		var failure *model.Error
 		if errors.As(err, &failure) {
-			return failed(failure.Kind, failure.Error())
+			facts := failed(failure.Kind, failure.Error())
+			if failure.Later {
+				facts[0].ModelFailed.RetryAt = now().Add(failure.RetryAfter)
+			}
+			return facts
 		}
 		return failed(model.Unavailable, err.Error())
 	}

@@ -92,7 +92,7 @@ type Claim interface {
 // Models has the entries of llm_providers.
 type Models interface {
 	// Model returns the client of an entry, and false where there is none. Last means that no
-	// fallback is left: the client waits as long as the provider asks.
+	// fallback is left: the client waits for a provider that failed often.
 	Model(provider string, last bool) (Model, bool)
 }
 
