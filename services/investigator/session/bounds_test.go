@@ -99,6 +99,46 @@ func TestToolLimitOfParallelAgents(t *testing.T) {
 	}
 }
 
+// A session that spent its limits and failed has them again when a person starts it again.
+func TestLimitsOfARetry(t *testing.T) {
+	for name, change := range map[string]func(*Limits){
+		"tokens":     func(l *Limits) { l.MaxTokens = 200 },
+		"cost":       func(l *Limits) { l.MaxCostUSD = 0.0008 },
+		"tool calls": func(l *Limits) { l.MaxToolCalls = 1 },
+	} {
+		p := testPlan(testStage("first", Any, testAgent("a", "kubernetes")), testStage("second", Any, testAgent("b", "kubernetes")))
+		change(&p.Limits)
+		w := newSim(t, p)
+		w.answer = func(_ *sim, a *Ask) Fact {
+			if a.Purpose == PurposeIteration && len(a.Request.Messages) == 1 {
+				return calls(a, model.Call{Name: "kubernetes__pods_list"})
+			}
+			return text(a, "fine")
+		}
+		w.claim()
+		for len(w.s.completed) == 0 && w.step() {
+		}
+		w.store(Fact{Ended: &Ended{Status: StatusFailed, Error: "overloaded"}})
+		if w.s.limited() == "" {
+			t.Fatalf("%s: the limit is not spent after %v", name, w.asked)
+		}
+		asked := len(w.asked)
+		facts, err := Retry(w.s, "me", p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.store(facts...)
+		if reason := w.s.limited(); reason != "" {
+			t.Errorf("%s: after the retry %s, want the whole limit", name, reason)
+		}
+		w.claim()
+		s := w.run()
+		if got := statuses(s); s.Status() != StatusCompleted || len(got) != 2 || len(w.asked) == asked || w.asked[asked] != "iteration claude" {
+			t.Errorf("%s: status %s, stages %v, asked %v after %v; want the second stage run by a model", name, s.Status(), got, w.asked[asked:], w.asked[:asked])
+		}
+	}
+}
+
 // A limit that is reached by the last answer of a stage ends the session, and the analysis names it.
 func TestLimitBetweenStages(t *testing.T) {
 	p := testPlan(testStage("first", Any, testAgent("a")), testStage("second", Any, testAgent("b")))

@@ -391,7 +391,7 @@ func (d *due) turn(e *execution) {
 			continue
 		}
 		if c.epoch == 0 {
-			if text, bad := d.refusal(e, c, s.called+d.calls); text != "" {
+			if text, bad := d.refusal(e, c, s.spent().calls+d.calls); text != "" {
 				d.fact(Fact{ToolAnswered: &ToolAnswered{Execution: e.id, CallID: c.ID, Result: Text{Inline: text}, IsError: bad}})
 				continue
 			}

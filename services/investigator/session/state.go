@@ -66,6 +66,7 @@ type Session struct {
 	usage      model.Usage
 	cost       float64
 	unpriced   bool
+	before     spent // before the last retry
 	analysis   string
 	conclusion json.RawMessage
 	summary    summary
@@ -74,6 +75,21 @@ type Session struct {
 	changes  []*event // in the order of their changes; see timeline
 	open     []*event // those that are streaming
 	ordinals int
+}
+
+// spent is what counts for the limits.
+type spent struct {
+	tokens int
+	cost   float64
+	calls  int // of tools
+}
+
+// spent returns what the session spent since its last retry. A retry has the whole limits again:
+// with what is left of spent ones it could ask no model.
+func (s *Session) spent() spent {
+	return spent{
+		tokens: s.usage.Input + s.usage.Output - s.before.tokens, cost: s.cost - s.before.cost, calls: s.called - s.before.calls,
+	}
 }
 
 // slot is a stage to run: a configured one, or the synthesis of one.
@@ -329,6 +345,7 @@ func (s *Session) applyRetried(f *Retried, t time.Time) {
 	s.status, s.started, s.done, s.err = StatusPending, time.Time{}, time.Time{}, ""
 	s.claimed, s.takeovers, s.cancel = false, 0, nil
 	s.summary = summary{}
+	s.before = spent{tokens: s.usage.Input + s.usage.Output, cost: s.cost, calls: s.called}
 	s.analysis, s.conclusion = "", nil
 	for _, st := range s.stages {
 		st.superseded = true
@@ -518,7 +535,7 @@ func (s *Session) limited() string {
 	if reason := s.budget(); reason != "" {
 		return reason
 	}
-	if l.MaxToolCalls > 0 && s.called >= l.MaxToolCalls {
+	if l.MaxToolCalls > 0 && s.spent().calls >= l.MaxToolCalls {
 		return fmt.Sprintf("the session reached its limit of %d tool calls", l.MaxToolCalls)
 	}
 	return ""
@@ -526,11 +543,11 @@ func (s *Session) limited() string {
 
 // budget is like limited, for what bounds calls of models.
 func (s *Session) budget() string {
-	l := s.plan.Limits
-	if l.MaxTokens > 0 && s.usage.Input+s.usage.Output >= l.MaxTokens {
+	l, spent := s.plan.Limits, s.spent()
+	if l.MaxTokens > 0 && spent.tokens >= l.MaxTokens {
 		return fmt.Sprintf("the session reached its limit of %d tokens", l.MaxTokens)
 	}
-	if l.MaxCostUSD > 0 && s.cost >= l.MaxCostUSD {
+	if l.MaxCostUSD > 0 && spent.cost >= l.MaxCostUSD {
 		return fmt.Sprintf("the session reached its limit of %g USD", l.MaxCostUSD)
 	}
 	return ""
