@@ -38,6 +38,9 @@ const (
 	// minPullPause and maxPullPause bound the pause after a request that failed.
 	minPullPause = 20 * time.Millisecond
 	maxPullPause = 500 * time.Millisecond
+	// consumerPatience is how long requests must fail before the consumer of the workers is created
+	// again. By then no worker has a valid claim that the new one would give to another.
+	consumerPatience = AckWait
 	// ackTimeout bounds confirming that a session is done or released.
 	ackTimeout = 2 * time.Second
 	// readQueue is how many queued attempts one request reads.
@@ -61,7 +64,8 @@ var ErrLost = errors.New("the claim on the session was not renewed in time")
 // Queue gives sessions to workers, oldest first, each to one at a time. It is safe for
 // concurrent use.
 type Queue struct {
-	j *Journal
+	j         *Journal
+	maxClaims int
 	// pulling has a token while no caller of Next asks the bus: one at a time is enough, as an
 	// answer takes a fraction of a millisecond.
 	pulling chan struct{}
@@ -73,16 +77,38 @@ type Queue struct {
 func (j *Journal) OpenQueue(ctx context.Context, maxClaims int) (*Queue, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*ackTimeout)
 	defer cancel()
-	_, err := j.bus.JS.CreateOrUpdateConsumer(ctx, bus.StreamInvestigationQueue, jetstream.ConsumerConfig{
-		Durable: workers, Description: "workers of the investigator",
-		AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait, MaxAckPending: maxClaims, MaxDeliver: -1,
-	})
-	if err != nil {
+	if _, err := j.bus.JS.CreateOrUpdateConsumer(ctx, bus.StreamInvestigationQueue, consumer(maxClaims)); err != nil {
 		return nil, fmt.Errorf("open the queue of sessions: %w", err)
 	}
-	q := &Queue{j: j, pulling: make(chan struct{}, 1)}
+	q := &Queue{j: j, maxClaims: maxClaims, pulling: make(chan struct{}, 1)}
 	q.pulling <- struct{}{}
 	return q, nil
+}
+
+// consumer is the configuration of the consumer that all workers share.
+func consumer(maxClaims int) jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Durable: workers, Description: "workers of the investigator",
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: AckWait, MaxAckPending: maxClaims, MaxDeliver: -1,
+	}
+}
+
+// restore creates the consumer of the workers where it is missing. One that is there stays as it is:
+// its bound may have been changed since.
+func (q *Queue) restore(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
+	defer cancel()
+	_, err := q.j.bus.JS.Consumer(ctx, bus.StreamInvestigationQueue, workers)
+	if !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return
+	}
+	_, err = q.j.bus.JS.CreateConsumer(ctx, bus.StreamInvestigationQueue, consumer(q.maxClaims))
+	switch {
+	case err == nil:
+		q.j.log.Warn("the consumer of the workers was missing and is created again", "consumer", workers, "stream", bus.StreamInvestigationQueue)
+	case !errors.Is(err, jetstream.ErrConsumerExists): // another process was faster
+		q.j.log.Warn("the consumer of the workers is missing and could not be created", "error", err)
+	}
 }
 
 // Enqueue queues an attempt of a session. An attempt that is queued or under way is queued
@@ -195,6 +221,7 @@ func (q *Queue) Next(ctx context.Context) (*Claim, error) {
 	}
 	defer func() { q.pulling <- struct{}{} }()
 	pause := minPullPause
+	var failing time.Time // since when requests fail, or the consumer was looked for last
 	for ctx.Err() == nil {
 		c, err := q.pull(ctx)
 		switch {
@@ -204,7 +231,7 @@ func (q *Queue) Next(ctx context.Context) (*Claim, error) {
 			c.Release()
 			return nil, context.Cause(ctx)
 		case err == nil:
-			pause = minPullPause
+			pause, failing = minPullPause, time.Time{}
 			continue
 		}
 		if closed := q.j.bus.Err(); closed != nil {
@@ -215,6 +242,13 @@ func (q *Queue) Next(ctx context.Context) (*Claim, error) {
 			return nil, err
 		}
 		pause = min(2*pause, maxPullPause)
+		switch {
+		case failing.IsZero():
+			failing = time.Now()
+		case time.Since(failing) > consumerPatience:
+			q.restore(ctx)
+			failing = time.Now()
+		}
 	}
 	return nil, context.Cause(ctx)
 }

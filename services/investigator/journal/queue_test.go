@@ -306,3 +306,26 @@ func TestClaimsAmongRequests(t *testing.T) {
 	stop()
 	running.Wait()
 }
+
+// TestConsumerIsRestored: workers go on after someone deleted their consumer.
+func TestConsumerIsRestored(t *testing.T) {
+	j, c := open(t)
+	q := must(j.OpenQueue(t.Context(), 1))(t)
+	enqueue(t, j, 1)
+	held := next(t, q)
+	if err := c.JS.DeleteConsumer(t.Context(), bus.StreamInvestigationQueue, "workers"); err != nil {
+		t.Fatal(err)
+	}
+	second := next(t, q)
+	if second.Session != held.Session {
+		t.Errorf("claim of the new consumer = %s, want %s, which is still queued", second.Session, held.Session)
+	}
+	if held.Valid(time.Now()) {
+		t.Error("the claim of the deleted consumer is valid, want it lost before the session is given out again")
+	}
+	info := must(c.JS.Consumer(t.Context(), bus.StreamInvestigationQueue, "workers"))(t).CachedInfo()
+	if got := info.Config.MaxAckPending; got != 1 {
+		t.Errorf("the new consumer has at most %d claims, want 1", got)
+	}
+	none(t, q)
+}
