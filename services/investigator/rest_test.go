@@ -333,13 +333,42 @@ func TestJoinWhileAnotherSubmits(t *testing.T) {
 
 func TestAbandonedReservation(t *testing.T) {
 	r := newRESTRig(t, nil)
-	if _, ok, err := r.journal.Reserve(t.Context(), "k", journal.NewSession()); !ok || err != nil {
+	if _, ok, err := r.journal.Reserve(t.Context(), "k", journal.NewSession(), 1); !ok || err != nil {
 		t.Fatalf("reserve: %t, %v", ok, err)
 	}
 	start := time.Now()
 	r.post(`{"data":"x","dedup_key":"k"}`)
 	if took := time.Since(start); took < 9*time.Second {
 		t.Errorf("took over a reservation after %s, want 10s", took)
+	}
+}
+
+// TestSlowSubmission: another session took the dedup_key while a submission was under way. Its alert
+// joins that one, and no second session opens.
+func TestSlowSubmission(t *testing.T) {
+	r := newRESTRig(t, nil)
+	request := Request{Data: "slow", DedupKey: "k", Author: AuthorAPI}
+	submitted, err := r.submitter.prepare(t.Context(), &request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	submitted.ID = journal.NewSession()
+	if _, own, err := r.submitter.claim(t.Context(), request, submitted.ID); !own || err != nil {
+		t.Fatalf("claim = %t, %v, want true", own, err)
+	}
+	if err := r.journal.Free(t.Context(), "k", submitted.ID, 1); err != nil { // as a takeover after 10 s does
+		t.Fatal(err)
+	}
+	other := r.post(`{"data":"fast","dedup_key":"k"}`)
+	got, err := r.submitter.storeNew(t.Context(), request, submitted)
+	if want := (Answer{SessionID: other, Status: statusJoined}); got != want || err != nil {
+		t.Errorf("the slow submission = %+v, %v, want %+v", got, err, want)
+	}
+	if last, err := r.journal.Last(t.Context(), submitted.ID); last.Seq != 0 || err != nil {
+		t.Errorf("the slow session has the message %d, %v, want none", last.Seq, err)
+	}
+	if owner, err := r.journal.Owner(t.Context(), "k"); owner != other || err != nil {
+		t.Errorf("the key has the owner %q, %v, want %s", owner, err, other)
 	}
 }
 

@@ -24,8 +24,8 @@ type revisions struct {
 	mask   *redact.Engine
 	// sessionURL returns the address of a session.
 	sessionURL func(id string) string
-	// free frees a dedup_key, if the session still owns it.
-	free func(ctx context.Context, key, session string) error
+	// free frees a dedup_key, if the attempt of the session still owns it.
+	free func(ctx context.Context, key, session string, attempt int) error
 }
 
 // Started publishes that the investigation of the session's alert has begun. It is a hook of a
@@ -44,7 +44,7 @@ func (r *revisions) Ended(ctx context.Context, s *session.Session) error {
 		return nil
 	}
 	if key := s.Submitted().DedupKey; key != "" {
-		if err := r.free(ctx, key, s.ID()); err != nil {
+		if err := r.free(ctx, key, s.ID(), s.Attempt()); err != nil {
 			return fmt.Errorf("free the dedup_key of session %s: %w", s.ID(), err)
 		}
 	}

@@ -206,7 +206,7 @@ func TestRevisions(t *testing.T) {
 	publishAlert(t, b, shopAlerts()[1])
 	publishAlert(t, b, first)
 	r, j := newRevisions(t, c), journal.New(c, bustest.Quiet())
-	if _, ok, err := j.Reserve(ctx, "e", sessionID); !ok || err != nil {
+	if _, ok, err := j.Reserve(ctx, "e", sessionID, 1); !ok || err != nil {
 		t.Fatalf("Reserve = %v, %v, want true", ok, err)
 	}
 	began := startedSession(t, &first, "e")

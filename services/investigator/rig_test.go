@@ -85,6 +85,7 @@ func (r *restRig) open() *backend {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	b.revisions = newRevisions(r.t, r.session)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.run(ctx) }()

@@ -200,7 +200,6 @@ func (h *handler) cancel(r *http.Request, b *backend) (httpserve.Answer, error) 
 
 // cancel cancels a session, and returns what that led to.
 func (b *backend) cancel(ctx context.Context, id, by string) (message string, err error) {
-	var key string
 	var ended bool
 	err = b.log.change(ctx, id, func(s *session.Session) ([]session.Fact, error) {
 		facts, err := session.Cancel(s, by, "cancelled by "+by)
@@ -208,16 +207,16 @@ func (b *backend) cancel(ctx context.Context, id, by string) (message string, er
 			return nil, httpserve.Refuse(http.StatusConflict, fmt.Sprintf("the session has ended: it is %s", s.Status()))
 		}
 		ended = slices.ContainsFunc(facts, func(f session.Fact) bool { return f.Ended != nil })
-		key, message = s.Submitted().DedupKey, "The session is being cancelled."
+		message = "The session is being cancelled."
 		if ended {
 			message = "The session was cancelled before it started."
 		}
 		return facts, err
 	})
-	if err == nil && ended && key != "" {
-		// The worker that finds the session ended frees the key too.
-		if err := b.journal.Free(ctx, key, id); err != nil {
-			b.logger.Info("the dedup_key of a cancelled session is freed later", "session", id, "error", err)
+	if err == nil && ended {
+		// The worker that finds the session ended does the same, but only once it has a place for it.
+		if err := b.log.view(ctx, id, func(s *session.Session) error { return b.revisions.Ended(ctx, s) }); err != nil {
+			b.logger.Info("what follows from the cancellation of a session is done by the worker that finds it cancelled", "session", id, "error", err)
 		}
 	}
 	return message, err
@@ -241,8 +240,9 @@ func (b *backend) retry(ctx context.Context, id, by string) (err error) {
 		return httpserve.Refuse(http.StatusConflict, fmt.Sprintf(format, args...))
 	}
 	var key string
+	var attempt int
 	if err := b.log.view(ctx, id, func(s *session.Session) error {
-		key = s.Submitted().DedupKey
+		key, attempt = s.Submitted().DedupKey, s.Attempt()+1
 		if _, err := session.Retry(s, by, session.Plan{}); err != nil {
 			return conflict("%s; this one is %s", session.ErrNotRetryable, s.Status())
 		}
@@ -251,11 +251,10 @@ func (b *backend) retry(ctx context.Context, id, by string) (err error) {
 		return err
 	}
 	if key != "" {
-		if err := b.submitter.reserveAgain(ctx, key, id); err != nil {
+		if err := b.submitter.reserveAgain(ctx, key, id, attempt); err != nil {
 			return err
 		}
 	}
-	attempt := 0
 	err = b.log.change(ctx, id, func(s *session.Session) ([]session.Fact, error) {
 		plan, err := b.planAgain(s)
 		if err != nil {
@@ -265,12 +264,14 @@ func (b *backend) retry(ctx context.Context, id, by string) (err error) {
 		if err != nil {
 			return nil, conflict("%s; this one is %s", session.ErrNotRetryable, s.Status())
 		}
-		attempt = s.Attempt() + 1
+		if s.Attempt()+1 != attempt { // the reservation is for another one
+			return nil, conflict("the session was started again meanwhile; it is %s", s.Status())
+		}
 		return facts, nil
 	})
 	if err != nil {
 		if key != "" {
-			b.submitter.freeUnlessOpen(ctx, key, id)
+			b.submitter.freeUnlessOpen(ctx, key, id, attempt)
 		}
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -396,7 +397,7 @@ func (s *submitter) claim(ctx context.Context, r Request, id string) (joined Ans
 		return Answer{}, true, nil
 	}
 	for range maxReservations {
-		owner, err := s.reserve(ctx, r.DedupKey, id)
+		owner, err := s.reserve(ctx, r.DedupKey, id, 1)
 		if err != nil || owner == "" {
 			return Answer{}, err == nil, err
 		}
@@ -405,18 +406,18 @@ func (s *submitter) claim(ctx context.Context, r Request, id string) (joined Ans
 			return joined, false, err
 		}
 		// Its worker has not freed the key yet.
-		if err := s.journal.Free(ctx, r.DedupKey, owner); err != nil {
+		if err := s.freeEnded(ctx, r.DedupKey, owner); err != nil {
 			return Answer{}, false, err
 		}
 	}
 	return Answer{}, false, fmt.Errorf("reserve the dedup_key: %w", journal.ErrBusy)
 }
 
-// reserve makes the session the owner of a dedup_key, or returns the session that is.
-func (s *submitter) reserve(ctx context.Context, key, id string) (owner string, err error) {
+// reserve makes an attempt of the session the owner of a dedup_key, or returns the session that is.
+func (s *submitter) reserve(ctx context.Context, key, id string, attempt int) (owner string, err error) {
 	deadline := s.now().Add(reservationWait)
 	for {
-		owner, ok, err := s.journal.Reserve(ctx, key, id)
+		owner, ok, err := s.journal.Reserve(ctx, key, id, attempt)
 		if err != nil || ok {
 			return "", err
 		}
@@ -492,7 +493,7 @@ func (s *submitter) storeNew(ctx context.Context, r Request, submitted session.S
 		// Also where the client left: others would wait for 10 s.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freeTimeout)
 		defer cancel()
-		if err := s.journal.Free(ctx, r.DedupKey, submitted.ID); err != nil {
+		if err := s.journal.Free(ctx, r.DedupKey, submitted.ID, 1); err != nil {
 			s.logger.Info("a dedup_key could not be freed; it is taken over after 10 s", "error", err)
 		}
 	}()
@@ -508,6 +509,12 @@ func (s *submitter) storeNew(ctx context.Context, r Request, submitted session.S
 	stored, known, err := s.remember(ctx, r, answer)
 	if err != nil || known {
 		return stored, err
+	}
+	// What came before may have taken longer than the reservation lasts. It is renewed here, or another
+	// session has the key by now.
+	joined, own, err := s.claim(ctx, r, submitted.ID)
+	if err != nil || !own {
+		return joined, err
 	}
 	if err := s.append(ctx, submitted, r.Data); err != nil {
 		return Answer{}, err
@@ -612,11 +619,11 @@ func (s *submitter) append(ctx context.Context, submitted session.Submitted, dat
 	return nil
 }
 
-// reserveAgain makes an ended session the owner of its dedup_key again. It refuses where an open
-// session has it.
-func (s *submitter) reserveAgain(ctx context.Context, key, id string) error {
+// reserveAgain makes the next attempt of an ended session the owner of its dedup_key. It refuses
+// where another open session has it.
+func (s *submitter) reserveAgain(ctx context.Context, key, id string, attempt int) error {
 	for range maxReservations {
-		owner, err := s.reserve(ctx, key, id)
+		owner, err := s.reserve(ctx, key, id, attempt)
 		if err != nil || owner == "" {
 			return err
 		}
@@ -628,22 +635,50 @@ func (s *submitter) reserveAgain(ctx context.Context, key, id string) error {
 		if open {
 			return httpserve.Refuse(http.StatusConflict, "another open session has the dedup_key of this one: "+owner)
 		}
-		if err := s.journal.Free(ctx, key, owner); err != nil {
+		if err := s.freeEnded(ctx, key, owner); err != nil {
 			return err
 		}
 	}
 	return fmt.Errorf("reserve the dedup_key: %w", journal.ErrBusy)
 }
 
+// freeEnded frees the dedup_key of a session that has ended or was deleted. It waits a moment where
+// the session may be about to start again.
+func (s *submitter) freeEnded(ctx context.Context, key, id string) error {
+	attempt := 0
+	err := s.log.view(ctx, id, func(owner *session.Session) error {
+		if owner.Ended() {
+			attempt = owner.Attempt()
+		}
+		return nil
+	})
+	if errors.Is(err, errNoSession) {
+		attempt = math.MaxInt
+	} else if err != nil {
+		return err
+	}
+	if attempt == 0 { // it was started again: the caller finds it open
+		return nil
+	}
+	if err := s.journal.FreeEnded(ctx, key, id, attempt); err != nil {
+		return err
+	}
+	owner, err := s.journal.Owner(ctx, key)
+	if err != nil || owner != id {
+		return err
+	}
+	return pause(ctx, reservationPause)
+}
+
 // freeUnlessOpen frees the dedup_key of a session whose retry failed, unless another retry made it
 // pending.
-func (s *submitter) freeUnlessOpen(ctx context.Context, key, id string) {
+func (s *submitter) freeUnlessOpen(ctx context.Context, key, id string, attempt int) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freeTimeout)
 	defer cancel()
 	open := true
 	err := s.log.view(ctx, id, func(own *session.Session) error { open = !own.Ended(); return nil })
 	if err == nil && !open {
-		err = s.journal.Free(ctx, key, id)
+		err = s.journal.Free(ctx, key, id, attempt)
 	}
 	if err != nil {
 		s.logger.Info("a dedup_key could not be freed; the next session with it takes it over", "session", id, "error", err)

@@ -322,7 +322,7 @@ func TestReserve(t *testing.T) {
 		var wg sync.WaitGroup
 		for _, j := range js {
 			wg.Go(func() {
-				owner, ok, err := j.Reserve(t.Context(), key, journal.NewSession())
+				owner, ok, err := j.Reserve(t.Context(), key, journal.NewSession(), 1)
 				mu.Lock()
 				defer mu.Unlock()
 				if owners[owner] = true; ok {
@@ -339,21 +339,21 @@ func TestReserve(t *testing.T) {
 		}
 		owner := must(js[0].Owner(t.Context(), key))(t)
 		for _, j := range js {
-			if got, ok, err := j.Reserve(t.Context(), key, owner); got != owner || !ok || err != nil {
+			if got, ok, err := j.Reserve(t.Context(), key, owner, 1); got != owner || !ok || err != nil {
 				t.Errorf("Reserve by its owner = %s, %t, %v, want %s, true", got, ok, err, owner)
 			}
 		}
-		if err := js[1].Free(t.Context(), key, journal.NewSession()); err != nil {
+		if err := js[1].Free(t.Context(), key, journal.NewSession(), 1); err != nil {
 			t.Fatal(err)
 		}
 		if got := must(js[2].Owner(t.Context(), key))(t); got != owner {
 			t.Errorf("owner after another session freed it = %s, want %s", got, owner)
 		}
-		if err := js[1].Free(t.Context(), key, owner); err != nil {
+		if err := js[1].Free(t.Context(), key, owner, 1); err != nil {
 			t.Fatal(err)
 		}
 		next := journal.NewSession()
-		if got, ok, err := js[2].Reserve(t.Context(), key, next); got != next || !ok || err != nil {
+		if got, ok, err := js[2].Reserve(t.Context(), key, next, 1); got != next || !ok || err != nil {
 			t.Errorf("Reserve of a free key = %s, %t, %v, want %s, true", got, ok, err, next)
 		}
 	})
@@ -413,7 +413,7 @@ func TestSessionIDs(t *testing.T) {
 		"Delete":        j.Delete(ctx, bad),
 		"Enqueue":       j.Enqueue(ctx, bad, 1),
 		"PublishChunks": j.PublishChunks(bad, nil),
-		"Reserve":       func() error { _, _, err := j.Reserve(ctx, "k", bad); return err }(),
+		"Reserve":       func() error { _, _, err := j.Reserve(ctx, "k", bad, 1); return err }(),
 	} {
 		if !errors.Is(err, journal.ErrSession) {
 			t.Errorf("%s = %v, want ErrSession", name, err)

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -34,21 +36,41 @@ func bucketKey(name string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Reserve makes a session the owner of a dedup_key. ok is false where the key has another
-// owner, which is returned: an open session, to which the alert belongs. A reservation of
-// the same session again succeeds. Reserve before the session's first message is appended; a
-// reservation whose session has none after 10 s is taken over.
-func (j *Journal) Reserve(ctx context.Context, key, session string) (owner string, ok bool, err error) {
-	return j.reserve(ctx, key, session, reservationAge)
+// Reserve makes an attempt of a session the owner of a dedup_key. ok is false where the key has
+// another owner, which is returned: an open session, to which the alert belongs. A reservation of
+// the same session again succeeds. Reserve before the attempt's first message is appended; a
+// reservation whose session has none after 10 s is taken over. So reserve again where that took
+// longer than some seconds: it succeeds, and begins the 10 s anew, or another session came in
+// between.
+func (j *Journal) Reserve(ctx context.Context, key, session string, attempt int) (owner string, ok bool, err error) {
+	return j.reserve(ctx, key, session, attempt, reservationAge)
 }
 
-func (j *Journal) reserve(ctx context.Context, key, session string, age time.Duration) (owner string, ok bool, err error) {
+// ownership is the value of a key. The attempt stands in it, so that the end of one attempt does not
+// free the key of the next.
+func ownership(session string, attempt int) []byte {
+	if attempt <= 1 {
+		return []byte(session)
+	}
+	return []byte(session + "/" + strconv.Itoa(attempt))
+}
+
+func parseOwnership(data []byte) (session string, attempt int) {
+	session, number, _ := strings.Cut(string(data), "/")
+	if attempt, err := strconv.Atoi(number); err == nil && attempt > 1 {
+		return session, attempt
+	}
+	return session, 1
+}
+
+func (j *Journal) reserve(ctx context.Context, key, session string, attempt int, age time.Duration) (owner string, ok bool, err error) {
 	if err := CheckSession(session); err != nil {
 		return "", false, fmt.Errorf("reserve a dedup_key: %w", err)
 	}
 	doc := j.bus.Document(bus.BucketInvestigatorKeys, bucketKey(key))
+	value := ownership(session, attempt)
 	// It is free most of the time.
-	_, err = doc.Write(ctx, []byte(session), 0)
+	_, err = doc.Write(ctx, value, 0)
 	for range maxReserve {
 		if err == nil {
 			return session, true, nil
@@ -57,28 +79,32 @@ func (j *Journal) reserve(ctx context.Context, key, session string, age time.Dur
 			return "", false, fmt.Errorf("reserve a dedup_key for session %s: %w", session, err)
 		}
 		entry, err2 := j.reservation(ctx, key)
-		switch {
-		case err2 != nil:
+		if err2 != nil {
 			return "", false, fmt.Errorf("reserve a dedup_key for session %s: %w", session, err2)
+		}
+		held, heldAttempt := parseOwnership(entry.Data)
+		switch {
 		case entry.Seq == 0: // freed meanwhile
-			_, err = doc.Write(ctx, []byte(session), 0)
+			_, err = doc.Write(ctx, value, 0)
 			continue
-		case string(entry.Data) == session:
+		case held == session && heldAttempt >= attempt && time.Since(entry.Time) < age/2:
 			return session, true, nil
-		case CheckSession(string(entry.Data)) == nil:
+		case held == session: // for the next attempt, or to renew it
+			value = ownership(session, max(attempt, heldAttempt))
+		case CheckSession(held) == nil:
 			if time.Since(entry.Time) < age {
-				return string(entry.Data), false, nil
+				return held, false, nil
 			}
-			last, err := j.Last(ctx, string(entry.Data))
+			last, err := j.Last(ctx, held)
 			if err != nil {
 				return "", false, fmt.Errorf("reserve a dedup_key for session %s: %w", session, err)
 			}
 			if last.Seq > 0 {
-				return string(entry.Data), false, nil
+				return held, false, nil
 			}
 		}
 		// Its process died before it submitted the session.
-		_, err = doc.Write(ctx, []byte(session), entry.Seq)
+		_, err = doc.Write(ctx, value, entry.Seq)
 	}
 	return "", false, fmt.Errorf("reserve a dedup_key for session %s: %w", session, ErrBusy)
 }
@@ -89,7 +115,8 @@ func (j *Journal) Owner(ctx context.Context, key string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the owner of a dedup_key: %w", err)
 	}
-	return string(entry.Data), nil
+	owner, _ := parseOwnership(entry.Data)
+	return owner, nil
 }
 
 // reservation reads a key at the leader: a replica may not know of a reservation yet.
@@ -101,13 +128,26 @@ func (j *Journal) reservation(ctx context.Context, key string) (bus.Message, err
 	return m, nil
 }
 
-// Free ends the ownership of a dedup_key, if the session still owns it.
-func (j *Journal) Free(ctx context.Context, key, session string) error {
+// Free ends the ownership of a dedup_key at the end of an attempt of a session, if that or an
+// earlier attempt of it still owns the key.
+func (j *Journal) Free(ctx context.Context, key, session string, attempt int) error {
+	return j.free(ctx, key, session, func(held int, _ time.Time) bool { return held <= attempt })
+}
+
+// FreeEnded is [Journal.Free] for a session that was found ended after the given attempt. A
+// reservation for the next one is freed too where it is older than 10 s: the process that wanted to
+// start the session again has died.
+func (j *Journal) FreeEnded(ctx context.Context, key, session string, attempt int) error {
+	return j.free(ctx, key, session, func(held int, at time.Time) bool { return held <= attempt || time.Since(at) >= reservationAge })
+}
+
+func (j *Journal) free(ctx context.Context, key, session string, over func(attempt int, at time.Time) bool) error {
 	entry, err := j.reservation(ctx, key)
 	if err != nil {
 		return fmt.Errorf("free the dedup_key of session %s: %w", session, err)
 	}
-	if entry.Seq == 0 || string(entry.Data) != session {
+	held, attempt := parseOwnership(entry.Data)
+	if entry.Seq == 0 || held != session || !over(attempt, entry.Time) {
 		return nil
 	}
 	// The message is deleted by its sequence: a newer reservation stays, and no marker is left.
