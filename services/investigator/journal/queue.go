@@ -439,6 +439,17 @@ func (c *Claim) Done() error {
 	return nil
 }
 
+// Requeue puts the attempt at the end of the queue, behind those that wait. Where the process ends
+// in the middle of it, the attempt is no longer queued: use it only for what may be left out.
+func (c *Claim) Requeue() error {
+	if err := c.Done(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), ackTimeout)
+	defer cancel()
+	return c.j.Enqueue(ctx, c.Session, c.Attempt)
+}
+
 // Release gives the session back, to be given to another worker at once and before those that
 // were queued later. Where that fails, another worker gets it after [AckWait].
 func (c *Claim) Release() {

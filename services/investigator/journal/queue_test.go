@@ -329,3 +329,28 @@ func TestConsumerIsRestored(t *testing.T) {
 	}
 	none(t, q)
 }
+
+// TestRequeue: an attempt that is queued again comes after those that wait.
+func TestRequeue(t *testing.T) {
+	j, _ := open(t)
+	q := must(j.OpenQueue(t.Context(), 1))(t)
+	ids := enqueue(t, j, 2)
+	first := next(t, q)
+	if err := first.Requeue(); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Requeue(); !errors.Is(err, journal.ErrLost) {
+		t.Errorf("Requeue of a claim that is over = %v, want ErrLost", err)
+	}
+	var order []string
+	for range 2 {
+		c := next(t, q)
+		order = append(order, c.Session+"."+strconv.Itoa(c.Attempt))
+		if err := c.Done(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{ids[1] + ".1", ids[0] + ".1"}, order); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+}

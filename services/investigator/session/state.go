@@ -132,6 +132,9 @@ func (s *Session) Status() Status { return s.status }
 // Ended reports whether the session has ended. A retry makes it pending again.
 func (s *Session) Ended() bool { return ended(s.status) }
 
+// EndedAt returns when the session ended, or the zero time.
+func (s *Session) EndedAt() time.Time { return s.done }
+
 // Sequence returns the stream sequence of the last message that was applied.
 func (s *Session) Sequence() uint64 { return s.seq }
 

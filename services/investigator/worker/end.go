@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,21 +11,60 @@ import (
 	"github.com/tocsin-bus/tocsin/services/investigator/session"
 )
 
-// finish runs the hook of the end.
+// finish runs the hook of the end, after that of the start. Neither holds the session's place for
+// long: a hook of the start that takes longer is cancelled, and after a hook of the end that fails
+// the session goes to the end of the queue.
 func (r *run) finish(abort context.Context) error {
 	r.stop()
-	if !finished(abort, &r.starting) {
-		return errDrained
+	if !r.started(abort) {
+		r.stopStarting()
+		if !r.started(abort) {
+			r.log.Warn("the hook of the session's start does not end; its end does not wait for it")
+		}
 	}
-	if !r.call(abort, "ended", r.cfg.Ended, r.s) {
+	turn, cancel := context.WithTimeout(abort, hookTurn)
+	defer cancel()
+	over := false
+	done := r.call(turn, "ended", func(ctx context.Context, _ *session.Session) error {
+		// It may have been started again since it ended, by a request or an earlier try.
+		messages, err := r.cfg.Journal.Read(ctx, r.id, 0)
+		if err != nil {
+			return fmt.Errorf("read the session: %w", err)
+		}
+		if over = len(messages) == 0; over {
+			return nil
+		}
+		if err := r.become(messages); err != nil {
+			return err
+		}
+		if over = !r.s.Ended() || r.s.Attempt() > r.claim.Attempt(); over {
+			return nil
+		}
+		return r.cfg.Ended(ctx, r.s)
+	}, r.s)
+	switch {
+	case over:
+		return errOver
+	case done:
+		return nil
+	case abort.Err() != nil:
 		return errDrained
+	case time.Since(r.s.EndedAt()) > hookPatience:
+		r.log.Error("what follows from the session's end is left out: its hook failed for too long", "after", hookPatience)
+		return nil
 	}
-	return nil
+	return errPostponed
+}
+
+// started waits for the hook of the start, and reports whether it is done.
+func (r *run) started(abort context.Context) bool {
+	ctx, cancel := context.WithTimeout(abort, hookTimeout)
+	defer cancel()
+	return finished(ctx, &r.starting)
 }
 
 // call calls a hook until it succeeds. It is false where ctx ends before.
 func (r *run) call(ctx context.Context, name string, hook Hook, s *session.Session) bool {
-	begin := time.Now()
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		err := r.protect(func() error {
 			once, cancel := context.WithTimeout(ctx, hookTimeout)
@@ -36,9 +76,6 @@ func (r *run) call(ctx context.Context, name string, hook Hook, s *session.Sessi
 			return true
 		case ctx.Err() != nil:
 			return false
-		case time.Since(begin) > hookPatience:
-			r.log.Error("what follows from the session's state is left out", "hook", name, "error", err)
-			return true
 		case pause == minPause:
 			r.log.Warn("what follows from the session's state failed; it is tried again", "hook", name, "error", err)
 		}
@@ -56,7 +93,8 @@ func (r *run) fail(ctx, abort context.Context, cause error) error {
 		if err != nil {
 			return err
 		}
-		if slices.ContainsFunc(messages, func(m journal.Message) bool { return m.Seq > r.last && r.replaces(m) }) {
+		// Claims from before its own are no reason to stop; it has none where the first fold failed.
+		if r.epoch > 0 && slices.ContainsFunc(messages, func(m journal.Message) bool { return m.Seq > r.last && r.replaces(m) }) {
 			return errReplaced
 		}
 		r.last = messages[len(messages)-1].Seq
@@ -83,11 +121,67 @@ func (r *run) fail(ctx, abort context.Context, cause error) error {
 			r.observe([]session.Fact{{Time: now(), Ended: &session.Ended{Status: session.StatusFailed}}})
 			return r.finish(abort)
 		})
-		if errors.Is(err, errInternal) {
-			return errOver // no worker can fold it: it leaves the queue
+		if errors.Is(err, errInternal) { // no worker can fold it: it leaves the queue
+			return r.finishAbridged(abort, messages, text)
 		}
 		return err
 	}
+}
+
+// finishAbridged runs the hook of the end for a session that can't be folded: for the session that
+// its submission and its retries alone make, failed for the given reason.
+func (r *run) finishAbridged(abort context.Context, messages []journal.Message, reason string) error {
+	turn, cancel := context.WithTimeout(abort, hookTurn)
+	defer cancel()
+	err := r.protect(func() error {
+		s, err := abridge(messages, reason)
+		if err == nil && !r.call(turn, "ended", r.cfg.Ended, s) {
+			err = errDrained
+		}
+		return err
+	})
+	switch {
+	case err == nil, errors.Is(err, errOver):
+	case abort.Err() != nil:
+		return errDrained
+	default:
+		r.log.Error("what follows from the end of a session that can't be read is left out", "error", err)
+	}
+	return errOver
+}
+
+// abridge folds the submission and the retries of a session, each attempt failed for the given
+// reason. The error is [errOver] where the submission itself can't be read.
+func abridge(messages []journal.Message, reason string) (*session.Session, error) {
+	s, seq := &session.Session{}, uint64(0)
+	apply := func(f session.Fact) error {
+		seq++
+		return s.Apply([]session.Fact{f}, seq)
+	}
+	end := session.Fact{Time: now(), Ended: &session.Ended{Status: session.StatusFailed, Error: reason}}
+	for _, m := range messages {
+		facts, err := session.Decode(m.Data)
+		if err != nil {
+			continue
+		}
+		for _, f := range facts {
+			switch {
+			case f.Submitted != nil && seq == 0:
+				err = apply(f)
+			case f.Retried != nil && seq > 0:
+				if err = apply(end); err == nil {
+					err = apply(f)
+				}
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	if seq == 0 {
+		return nil, errOver
+	}
+	return s, apply(end)
 }
 
 // drain gives the session back in good order: with the outcomes that are there, and without

@@ -273,6 +273,14 @@ func (c *memoryClaim) Release() {
 	c.m.signal()
 }
 
+func (c *memoryClaim) Requeue() error {
+	if err := c.Done(); err != nil {
+		return err
+	}
+	c.m.enqueue(c.queued.id, c.queued.attempt)
+	return nil
+}
+
 // resetMost returns how many claims were in force at once since the last call.
 func (m *memory) resetMost() int {
 	m.mu.Lock()
@@ -280,6 +288,13 @@ func (m *memory) resetMost() int {
 	most := m.most
 	m.most = len(m.claims)
 	return most
+}
+
+// left returns how many claims are in force and sessions queued.
+func (m *memory) left() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.claims) + len(m.queue)
 }
 
 func (m *memory) inForce() int {

@@ -54,3 +54,4 @@ func (c journalClaim) Valid() bool           { return c.claim.Valid(time.Now()) 
 func (c journalClaim) Over() <-chan struct{} { return c.claim.Context().Done() }
 func (c journalClaim) Done() error           { return c.claim.Done() }
 func (c journalClaim) Release()              { c.claim.Release() }
+func (c journalClaim) Requeue() error        { return c.claim.Requeue() }

@@ -182,6 +182,13 @@ func (w *world) endedHook(_ context.Context, s *session.Session) error {
 	return nil
 }
 
+// ends returns the sessions whose end was reported.
+func (w *world) ends() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.ended)
+}
+
 func (w *world) count(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

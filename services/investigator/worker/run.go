@@ -22,7 +22,8 @@ const (
 	// maxOutcomes bounds the bytes of the outcomes that are appended at once. The others
 	// follow in the next message.
 	maxOutcomes = 512 << 10
-	// endEffects is how long a session that is given back waits for its effects to end.
+	// endEffects is how long a session that is given back, or has ended, waits for its effects to
+	// end. One that ends later no longer matters: its outcome is dropped.
 	endEffects = time.Second
 )
 
@@ -34,6 +35,8 @@ var (
 	errLost = errors.New("the claim was lost before it was stored")
 	// errDrained means that the worker shuts down.
 	errDrained = errors.New("the worker shuts down")
+	// errPostponed means that the hook of the end failed: the session goes to the end of the queue.
+	errPostponed = errors.New("what follows from the session's end is tried again later")
 	// errOver means that there is nothing to do: the attempt was replaced by a newer one.
 	errOver = errors.New("the attempt is over")
 	// errInternal is an error of the engine. The session fails.
@@ -146,6 +149,10 @@ func (r *run) execute(ctx, abort context.Context) {
 		if err := r.claim.Done(); err != nil {
 			r.log.Info("the session stays in the queue until another worker finds it done", "error", err)
 		}
+	case errors.Is(err, errPostponed):
+		if err := r.claim.Requeue(); err != nil {
+			r.log.Error("the session could not be queued again for what follows from its end", "error", err)
+		}
 	case errors.Is(err, errDrained), errors.Is(err, errReplaced):
 	default:
 		r.log.Warn("the work on the session is given up until it is claimed again", "error", err)
@@ -156,9 +163,15 @@ func (r *run) execute(ctx, abort context.Context) {
 		r.claim.Release() // it changes nothing after Done
 	}
 	r.closeSets()
-	if !finished(abort, &r.working) || !finished(abort, &r.starting) || !finished(abort, &r.closing) {
-		r.log.Warn("the shutdown does not wait for an effect that does not end")
-	}
+	end, cancel := context.WithTimeout(abort, endEffects)
+	defer cancel()
+	r.await(end)
+}
+
+// await waits until ctx ends for what was begun and is cancelled, and reports whether all of it has
+// ended.
+func (r *run) await(ctx context.Context) bool {
+	return finished(ctx, &r.working) && finished(ctx, &r.starting) && finished(ctx, &r.closing)
 }
 
 // protect calls f, and returns a panic of it as an internal error.

@@ -40,9 +40,12 @@ const (
 	// doubles.
 	minPause = 50 * time.Millisecond
 	maxPause = time.Second
-	// hookTimeout bounds one run of a hook, and hookPatience the time in which it has to
-	// succeed. After that the session leaves the queue without.
+	// hookTimeout bounds one run of a hook, and hookTurn the tries of the hook of the end while the
+	// session has a place: then it goes to the end of the queue, behind the sessions that wait.
+	// hookPatience is the time from the session's end in which the hook has to succeed. After that
+	// the session leaves the queue without.
 	hookTimeout  = 10 * time.Second
+	hookTurn     = 15 * time.Second
 	hookPatience = 5 * time.Minute
 	// gatherTimeout bounds [Gatherer.Gather], beyond its own bound of 30 ms.
 	gatherTimeout = 500 * time.Millisecond
@@ -84,9 +87,11 @@ type Claim interface {
 	Valid() bool
 	// Over is closed when the claim is no longer valid.
 	Over() <-chan struct{}
-	// Done takes the attempt from the queue. Release gives it back at once.
+	// Done takes the attempt from the queue. Release gives it back at once. Requeue moves it to the
+	// end of the queue.
 	Done() error
 	Release()
+	Requeue() error
 }
 
 // Models has the entries of llm_providers.
@@ -324,8 +329,8 @@ func (w *Worker) start(ctx, abort context.Context, c Claim) {
 	w.active[c.Session()] = r
 	w.runs.Go(func() {
 		w.cfg.Observer.Active(1)
-		defer w.cfg.Observer.Active(-1)
 		r.execute(ctx, abort)
+		w.cfg.Observer.Active(-1)
 		w.mu.Lock()
 		delete(w.active, r.id)
 		newer := r.newer
@@ -337,6 +342,10 @@ func (w *Worker) start(ctx, abort context.Context, c Claim) {
 			} else {
 				w.start(ctx, abort, c)
 			}
+		}
+		// The session is free by now, as for another attempt. The worker's end waits for its effects.
+		if !r.await(abort) {
+			r.log.Warn("the shutdown does not wait for an effect that does not end")
 		}
 	})
 }
