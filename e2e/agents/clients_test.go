@@ -32,6 +32,8 @@ type codingAgent struct {
 	// installs is its name in `tocsin install`. If it is empty, command configures the
 	// gateway.
 	installs string
+	// installed changes what tocsin install wrote. It may be nil.
+	installed func(t *testing.T, d *account)
 	// shell is a turn of the model that runs a command with the agent's own tool.
 	shell model.Turn
 	// command writes the agent's own settings into the account and returns the command
@@ -87,6 +89,9 @@ func (d *account) install(t *testing.T, agent codingAgent, args ...string) {
 	cmd.Dir, cmd.Env = d.project, d.environ()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("tocsin install %s: %v\n%s", agent.installs, err, out)
+	}
+	if agent.installed != nil {
+		agent.installed(t, d)
 	}
 }
 

@@ -2,9 +2,12 @@ package agents
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 	"github.com/tocsin-bus/tocsin/e2e/harness/model"
 )
 
@@ -14,6 +17,22 @@ var codexCLI = codingAgent{
 	inbox:    "codex-mcp-client",
 	installs: "codex",
 	shell:    model.Turn{Tool: "exec_command", Args: map[string]any{"cmd": "echo hello"}},
+	// The gateway may take a minute to start, and not Codex CLI's 10 s, which are short on a busy
+	// machine: Codex CLI works without the tools of a server that takes longer.
+	installed: func(t *testing.T, d *account) {
+		t.Helper()
+		const table = "[mcp_servers.tocsin]\n"
+		for _, folder := range []string{d.home, d.project} {
+			path := filepath.Join(folder, ".codex", "config.toml")
+			config, err := os.ReadFile(path)
+			if err != nil || !strings.Contains(string(config), table) {
+				continue
+			}
+			e2etest.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(config), table, table+"startup_timeout_sec = 60\n", 1)), 0o600))
+			return
+		}
+		t.Fatalf("no configuration of Codex CLI has %q", table)
+	},
 	command: func(t *testing.T, packages string, d *account) []string {
 		t.Helper()
 		d.write(t, ".codex/config.toml", fmt.Sprintf(`
@@ -25,6 +44,7 @@ sandbox_mode = "danger-full-access"
 analytics.enabled = false
 feedback.enabled = false
 history.persistence = "none"
+mcp_optional_startup_grace_ms = 0 # wait for the gateway: by default the first turn does for 1 s
 
 [model_providers.scripted]
 name = "scripted"
