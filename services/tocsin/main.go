@@ -51,6 +51,11 @@ type investigatorCommand struct {
 	Check investigator.CheckCommand `cmd:"" help:"Check a configuration: print every error and warning with its line, and what it leads to."`
 }
 
+// Help returns the text below the first line of --help.
+func (investigatorCommand) Help() string {
+	return `Without a command it is "tocsin investigator run", whose flags are listed by "tocsin investigator run --help".`
+}
+
 // Vars returns the variables in the tags.
 func (*cli) Vars() kong.Vars { return quick.Vars() }
 

@@ -72,7 +72,7 @@ type Submitted struct {
 func (s Submitted) Joined() bool { return s.Status == "joined" }
 
 // Refusal is an answer that is no success.
-type Refusal struct {
+type Refusal struct { //nolint:errname // refusal is the word for it everywhere
 	Status int
 	// Text is that of the investigator, in one line. It is empty where another server answered.
 	Text string
