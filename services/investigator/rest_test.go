@@ -17,6 +17,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/httpserve/httpservetest"
 )
 
@@ -263,9 +264,8 @@ func TestRateOfTriggersAndMCP(t *testing.T) {
 }
 
 func asRefusal(err error, into **Refusal) bool {
-	r, ok := err.(*Refusal) //nolint:errorlint // Submit returns it as it is
-	*into = r
-	return ok
+	*into = httpserve.AsRefusal(err)
+	return *into != nil
 }
 
 func TestJoin(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/investigator/config"
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
 	"github.com/tocsin-bus/tocsin/services/investigator/session"
+	"github.com/tocsin-bus/tocsin/services/investigator/trigger"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
@@ -127,7 +128,7 @@ type submitter struct {
 }
 
 // Submit stores a session and queues it, or joins the alert to an open session with the same
-// dedup_key. Its error is a [*Refusal].
+// dedup_key. Its error wraps a [*Refusal].
 func (s *submitter) Submit(ctx context.Context, r Request) (Answer, error) {
 	a, err := s.submit(ctx, r)
 	if err == nil {
@@ -137,6 +138,9 @@ func (s *submitter) Submit(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, err
 	}
 	s.logger.Warn("an alert could not be submitted", "error", err)
+	if errors.Is(err, journal.ErrFull) {
+		return Answer{}, &limitError{trigger.ReasonStoreFull, explainStore(err)}
+	}
 	return Answer{}, explainStore(err)
 }
 
@@ -533,6 +537,15 @@ type admitted struct {
 	rated bool
 }
 
+// limitError is the refusal of a session over a limit.
+type limitError struct {
+	reason trigger.Reason
+	*Refusal
+}
+
+// Unwrap returns the refusal.
+func (e *limitError) Unwrap() error { return e.Refusal }
+
 // startWait is how long a submission waits while the stored sessions are being read.
 const startWait = 5 * time.Second
 
@@ -564,7 +577,7 @@ func (s *submitter) admit(ctx context.Context, submitted session.Submitted) erro
 		}
 	}
 	if n := s.index.waiting() + len(s.underWay); n >= cfg.Queue.MaxQueuedSessions {
-		return httpserve.Refuse(http.StatusTooManyRequests, fmt.Sprintf("the queue is full: %d sessions wait", n)).Retry(queueRetry)
+		return &limitError{trigger.ReasonQueueFull, httpserve.Refuse(http.StatusTooManyRequests, fmt.Sprintf("the queue is full: %d sessions wait", n)).Retry(queueRetry)}
 	}
 	a := admitted{now, countsForRate(submitted.Author)}
 	if a.rated {
@@ -574,8 +587,8 @@ func (s *submitter) admit(ctx context.Context, submitted session.Submitted) erro
 			if len(times) > 0 {
 				wait = times[0].Add(rateWindow).Sub(now)
 			}
-			return httpserve.Refuse(http.StatusTooManyRequests, fmt.Sprintf("triggers and MCP have started %d sessions in the last hour, and max_per_hour is %d", n, cfg.Queue.MaxPerHour)).
-				Retry(max(1, int(wait/time.Second)))
+			return &limitError{trigger.ReasonLimit, httpserve.Refuse(http.StatusTooManyRequests, fmt.Sprintf("triggers and MCP have started %d sessions in the last hour, and max_per_hour is %d", n, cfg.Queue.MaxPerHour)).
+				Retry(max(1, int(wait/time.Second)))}
 		}
 	}
 	s.underWay[submitted.ID] = a

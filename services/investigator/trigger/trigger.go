@@ -1,6 +1,6 @@
 // Package trigger decides which alerts start an investigation by themselves. It is pure: the
-// time is an argument, and it knows no bus, no queue and no session. One goroutine uses a
-// [Triggers].
+// time is an argument, and it knows no bus, no queue and no session. The limits of the queue and
+// of an hour are those of a submission. One goroutine uses a [Triggers].
 package trigger
 
 import (
@@ -24,8 +24,6 @@ const (
 	// MaxEnded is how many dedup keys are remembered with the end of their last session. Past it
 	// the oldest end is forgotten, and its cooldown with it.
 	MaxEnded = 10_000
-	// window is the time in which starts are counted.
-	window = time.Hour
 )
 
 // Rule names the chain for the alerts that match.
@@ -36,25 +34,14 @@ type Rule struct {
 	Cooldown time.Duration
 }
 
-// Config is what a file says.
-type Config struct {
-	// Rules are tried in order, and the first that matches decides.
-	Rules []Rule
-	// MaxPerHour is how many sessions start in any hour.
-	MaxPerHour int
-}
-
 // Circumstances are what an alert does not say of itself.
 type Circumstances struct {
 	// Stored is when the alert was stored. The zero value means its own timestamp: a revision
 	// may have that of the original.
 	Stored                                    time.Time
 	Closed, Inhibited, Silenced, Acknowledged bool
-	// SessionOpen is set if a session of the alert's dedup key has not ended. The alert joins it,
-	// and no limit holds.
+	// SessionOpen is set if a session of the alert's dedup key has not ended. The alert joins it.
 	SessionOpen bool
-	// QueueFull is set if no further session can wait.
-	QueueFull bool
 }
 
 // Action is what to do with an alert.
@@ -66,8 +53,6 @@ const (
 	Skip Action = iota
 	// Start submits the alert to the chain.
 	Start
-	// Mark leaves a mark in the alert, as skipped for the reason.
-	Mark
 )
 
 // Reason is why an alert starts nothing. It labels a metric.
@@ -85,12 +70,16 @@ const (
 	// ReasonNotWorse is that of a revision without a higher severity or, for CI, another status.
 	ReasonNotWorse Reason = "not_worse"
 	// ReasonUnknown is that of a revision of an alert that is not known.
-	ReasonUnknown   Reason = "unknown_original"
-	ReasonNoRule    Reason = "no_rule"
-	ReasonTooOld    Reason = "too_old"
-	ReasonCooldown  Reason = "cooldown"
+	ReasonUnknown  Reason = "unknown_original"
+	ReasonNoRule   Reason = "no_rule"
+	ReasonTooOld   Reason = "too_old"
+	ReasonCooldown Reason = "cooldown"
+	// The submission of a session that starts may be refused: for a full queue, for the limit of
+	// an hour, for a full store, or for something else.
 	ReasonQueueFull Reason = "queue_full"
 	ReasonLimit     Reason = "max_per_hour"
+	ReasonStoreFull Reason = "store_full"
+	ReasonRefused   Reason = "refused"
 )
 
 // Reasons lists every reason.
@@ -98,6 +87,7 @@ func Reasons() []Reason {
 	return []Reason{
 		ReasonOwnApp, ReasonInvestigated, ReasonResolves, ReasonClosed, ReasonInhibited, ReasonSilenced, ReasonAcknowledged,
 		ReasonNotWorse, ReasonUnknown, ReasonNoRule, ReasonTooOld, ReasonCooldown, ReasonQueueFull, ReasonLimit,
+		ReasonStoreFull, ReasonRefused,
 	}
 }
 
@@ -107,9 +97,8 @@ type Decision struct {
 	// Rule is the index of the rule that matched, or -1, and Chain its chain.
 	Rule  int
 	Chain string
-	// Reason is empty for Start. Text is a sentence for the mark, and set for Mark alone.
+	// Reason is empty for Start.
 	Reason Reason
-	Text   string
 }
 
 // known is what an alert last was.
@@ -120,26 +109,25 @@ type known struct {
 	// severity and status are what a revision is compared with.
 	severity int
 	status   string
-	// decided is set if there is a decision for id. marked is set once the alert was marked.
-	decided, marked bool
-	decision        Decision
+	// decided is set if there is a decision for id.
+	decided  bool
+	decision Decision
 }
 
 // Triggers decides, and remembers what it has to.
 type Triggers struct {
-	config Config
+	// rules are tried in order, and the first that matches decides.
+	rules []Rule
 	// known is by the ID of the original, ended by dedup key.
 	known *simplelru.LRU[string, *known]
 	ended *simplelru.LRU[string, time.Time]
-	// starts are the times of the last hour's sessions, oldest first, at most MaxPerHour.
-	starts []time.Time
 }
 
 // ErrConfig is returned for a rule that can't be obeyed.
 var ErrConfig = errors.New("invalid triggers")
 
-// New returns triggers that know no alert.
-func New(c Config) (*Triggers, error) {
+// New returns triggers that know no alert. The first rule that matches an alert decides.
+func New(rules ...Rule) (*Triggers, error) {
 	k, err := simplelru.NewLRU[string, *known](MaxKnown, nil)
 	if err != nil {
 		return nil, fmt.Errorf("remember alerts: %w", err)
@@ -149,16 +137,12 @@ func New(c Config) (*Triggers, error) {
 		return nil, fmt.Errorf("remember ends of sessions: %w", err)
 	}
 	t := &Triggers{known: k, ended: ended}
-	return t, t.Configure(c)
+	return t, t.Configure(rules...)
 }
 
-// Configure replaces the configuration, and keeps what is remembered. After an error the last one
-// stays.
-func (t *Triggers) Configure(c Config) error {
-	if c.MaxPerHour < 1 {
-		return fmt.Errorf("%w: max_per_hour is %d: want 1 or more", ErrConfig, c.MaxPerHour)
-	}
-	for i, r := range c.Rules {
+// Configure replaces the rules, and keeps what is remembered. After an error the last ones stay.
+func (t *Triggers) Configure(rules ...Rule) error {
+	for i, r := range rules {
 		switch {
 		case r.Chain == "":
 			return fmt.Errorf("%w: rule %d has no chain", ErrConfig, i+1)
@@ -168,8 +152,7 @@ func (t *Triggers) Configure(c Config) error {
 			return fmt.Errorf("%w: rule %d has the severity %q", ErrConfig, i+1, r.Match.SeverityMin)
 		}
 	}
-	c.Rules = slices.Clone(c.Rules)
-	t.config = c
+	t.rules = slices.Clone(rules)
 	return nil
 }
 
@@ -189,7 +172,7 @@ func original(a alert.Alert) string {
 	return a.ID
 }
 
-// Decide decides on an alert. The same alert again has the same decision, and counts once.
+// Decide decides on an alert. The same alert again has the same decision.
 func (t *Triggers) Decide(a alert.Alert, c Circumstances, now time.Time) Decision {
 	if a.Investigation != nil { // its other fields may be older than the alert's last revision
 		return skip(ReasonInvestigated)
@@ -208,12 +191,6 @@ func (t *Triggers) Decide(a alert.Alert, c Circumstances, now time.Time) Decisio
 	}
 	k = t.remember(a)
 	d := t.decide(a, c, before, now)
-	if d.Action == Mark {
-		if k.marked {
-			d.Action, d.Text = Skip, ""
-		}
-		k.marked = true
-	}
 	k.decided, k.decision = true, d
 	return d
 }
@@ -228,9 +205,6 @@ func (t *Triggers) Remember(a alert.Alert) {
 
 func (t *Triggers) remember(a alert.Alert) *known {
 	next := &known{id: a.ID, seq: a.Seq, severity: a.Severity.Rank(), status: status(a)}
-	if k, ok := t.known.Get(original(a)); ok {
-		next.marked = k.marked
-	}
 	t.known.Add(original(a), next)
 	return next
 }
@@ -256,11 +230,11 @@ func (t *Triggers) decide(a alert.Alert, c Circumstances, before *known, now tim
 	case before != nil && !worse(a, before):
 		return skip(ReasonNotWorse)
 	}
-	n := slices.IndexFunc(t.config.Rules, func(r Rule) bool { return r.Match.Matches(a) })
+	n := slices.IndexFunc(t.rules, func(r Rule) bool { return r.Match.Matches(a) })
 	if n < 0 {
 		return skip(ReasonNoRule)
 	}
-	rule := t.config.Rules[n]
+	rule := t.rules[n]
 	d := Decision{Rule: n, Chain: rule.Chain}
 	stored := c.Stored
 	if stored.IsZero() {
@@ -274,14 +248,7 @@ func (t *Triggers) decide(a alert.Alert, c Circumstances, before *known, now tim
 		d.Action = Start
 	case ended && now.Before(end.Add(rule.Cooldown)):
 		d.Reason = ReasonCooldown
-	case c.QueueFull:
-		d.Action, d.Reason, d.Text = Mark, ReasonQueueFull, "the queue of investigations is full"
 	default:
-		if _, ok := t.Take(now); !ok {
-			d.Action, d.Reason = Mark, ReasonLimit
-			d.Text = fmt.Sprintf("the limit of %d investigations in an hour is reached", t.config.MaxPerHour)
-			break
-		}
 		d.Action = Start
 	}
 	return d
@@ -302,24 +269,6 @@ func status(a alert.Alert) string {
 		return ""
 	}
 	return text(a, "status")
-}
-
-// Take counts a session that starts now. It reports false where the limit of an hour is reached,
-// and how long until the next one may start.
-func (t *Triggers) Take(now time.Time) (wait time.Duration, ok bool) {
-	old := 0
-	for old < len(t.starts) && now.Sub(t.starts[old]) >= window {
-		old++
-	}
-	t.starts = slices.Delete(t.starts, 0, old)
-	if n := len(t.starts) - t.config.MaxPerHour; n >= 0 {
-		return t.starts[n].Add(window).Sub(now), false
-	}
-	if len(t.starts) > 0 && now.Before(t.starts[len(t.starts)-1]) { // a clock that was set back
-		now = t.starts[len(t.starts)-1]
-	}
-	t.starts = append(t.starts, now)
-	return 0, true
 }
 
 // Ended records the end of a session with a dedup key. Ends may come in any order.

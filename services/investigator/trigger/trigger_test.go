@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -40,9 +39,9 @@ func build(status string) func(*alert.Alert) {
 	return func(a *alert.Alert) { a.Category, a.Context = alert.CI, map[string]any{"status": status} }
 }
 
-func newTriggers(t testing.TB, limit int, rules ...trigger.Rule) *trigger.Triggers {
+func newTriggers(t testing.TB, rules ...trigger.Rule) *trigger.Triggers {
 	t.Helper()
-	triggers, err := trigger.New(trigger.Config{Rules: rules, MaxPerHour: limit})
+	triggers, err := trigger.New(rules...)
 	if err != nil {
 		t.Fatalf("New failed: %v, want triggers", err)
 	}
@@ -114,8 +113,8 @@ func TestWhatNeverStarts(t *testing.T) {
 		trigger.ReasonNoRule:       {alert: pod("a", 0, build("failure"))},
 		trigger.ReasonTooOld:       {alert: pod("a", 0), after: trigger.MaxAge + time.Millisecond},
 	} {
-		d := newTriggers(t, 1, trigger.Rule{Match: trigger.Match{Category: []string{"kubernetes"}}, Chain: "k"}).Decide(c.alert, c.circumstances, start.Add(c.after))
-		if d.Action != trigger.Skip || d.Reason != want || d.Text != "" {
+		d := newTriggers(t, trigger.Rule{Match: trigger.Match{Category: []string{"kubernetes"}}, Chain: "k"}).Decide(c.alert, c.circumstances, start.Add(c.after))
+		if d.Action != trigger.Skip || d.Reason != want {
 			t.Errorf("Decide = %+v, want it skipped as %s", d, want)
 		}
 		if !slices.Contains(trigger.Reasons(), want) {
@@ -145,7 +144,7 @@ func TestTimelines(t *testing.T) {
 		},
 		"an alert again": {
 			{alert: pod("a", 0), want: "start crash"},
-			{at: 20 * m, alert: pod("a", 0), circ: trigger.Circumstances{QueueFull: true}, want: "start crash"},
+			{at: 20 * m, alert: pod("a", 0), circ: trigger.Circumstances{Silenced: true}, want: "start crash"},
 		},
 		"only a worse revision": {
 			{alert: pod("a", 0, severity(alert.Info)), want: "start crash"},
@@ -195,34 +194,17 @@ func TestTimelines(t *testing.T) {
 		},
 		"an open session is joined": {
 			{ended: "crash:cart"},
-			{at: m, alert: pod("a", m), circ: trigger.Circumstances{SessionOpen: true, QueueFull: true}, want: "start crash"},
+			{at: m, alert: pod("a", m), circ: trigger.Circumstances{SessionOpen: true}, want: "start crash"},
 		},
 		"a revision has the time at which it was stored": {
 			{alert: pod("a", 0, severity(alert.Warning)), want: "start crash"},
 			{at: 20 * m, alert: pod("b", 0, revises("a")), circ: trigger.Circumstances{Stored: start.Add(20 * m)}, want: "start crash"},
 		},
 		"as old as it may be": {{at: 10 * m, alert: pod("a", 0), want: "start crash"}},
-		"marked once": {
-			{alert: pod("a", 0, severity(alert.Info)), circ: trigger.Circumstances{QueueFull: true}, want: "mark queue_full: the queue of investigations is full"},
-			{alert: pod("a", 0, severity(alert.Info)), want: "mark queue_full: the queue of investigations is full"},
-			{at: m, alert: pod("b", m, revises("a"), severity(alert.Warning)), circ: trigger.Circumstances{QueueFull: true}, want: "skip queue_full"},
-			{at: 2 * m, alert: pod("c", 2*m, revises("a")), want: "start crash"},
-		},
-		"the limit slides": {
-			{alert: pod("a", 0, key("a")), want: "start crash"},
-			{at: 10 * m, alert: pod("b", 10*m, key("b")), want: "start crash"},
-			{at: 15 * m, alert: pod("c", 15*m, key("c")), circ: trigger.Circumstances{QueueFull: true}, want: "mark queue_full: the queue of investigations is full"},
-			{at: 20 * m, alert: pod("d", 20*m, key("d")), want: "start crash"},
-			{at: 30 * m, alert: pod("e", 30*m, key("e")), want: "mark max_per_hour: the limit of 3 investigations in an hour is reached"},
-			{at: 60*m - 1, alert: pod("f", 60*m, key("f")), want: "mark max_per_hour: the limit of 3 investigations in an hour is reached"},
-			{at: 60 * m, alert: pod("g", 60*m, key("g")), want: "start crash"},
-			{at: 61 * m, alert: pod("h", 61*m, key("h")), want: "mark max_per_hour: the limit of 3 investigations in an hour is reached"},
-			{at: 61 * m, alert: pod("i", 61*m, key("i")), circ: trigger.Circumstances{SessionOpen: true}, want: "start crash"},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			triggers := newTriggers(t, 3, first, second)
+			triggers := newTriggers(t, first, second)
 			for i, s := range steps {
 				now := start.Add(s.at)
 				switch {
@@ -244,35 +226,16 @@ func describe(d trigger.Decision) string {
 	switch d.Action {
 	case trigger.Start:
 		return "start " + d.Chain
-	case trigger.Mark:
-		return fmt.Sprintf("mark %s: %s", d.Reason, d.Text)
 	default:
 		return "skip " + string(d.Reason)
 	}
 }
 
-func TestTakeSaysWhenToTryAgain(t *testing.T) {
-	t.Parallel()
-	triggers := newTriggers(t, 2)
-	triggers.Take(start)
-	triggers.Take(start.Add(time.Minute))
-	wait, ok := triggers.Take(start.Add(10 * time.Minute))
-	if ok || wait != 50*time.Minute {
-		t.Errorf("Take = %v, %t, want 50m0s, false", wait, ok)
-	}
-	if err := triggers.Configure(trigger.Config{MaxPerHour: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if wait, ok := triggers.Take(start.Add(10 * time.Minute)); ok || wait != 51*time.Minute {
-		t.Errorf("with a lower limit Take = %v, %t, want 51m0s, false", wait, ok)
-	}
-}
-
 func TestConfigureKeepsWhatIsKnown(t *testing.T) {
 	t.Parallel()
-	triggers := newTriggers(t, 5, trigger.Rule{Chain: "a"})
+	triggers := newTriggers(t, trigger.Rule{Chain: "a"})
 	triggers.Decide(pod("a", 0), trigger.Circumstances{}, start)
-	if err := triggers.Configure(trigger.Config{Rules: []trigger.Rule{{Chain: "b", Cooldown: time.Hour}}, MaxPerHour: 5}); err != nil {
+	if err := triggers.Configure(trigger.Rule{Chain: "b", Cooldown: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	triggers.Ended("crash:cart", start)
@@ -283,22 +246,19 @@ func TestConfigureKeepsWhatIsKnown(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", id, diff)
 		}
 	}
-	for _, c := range []trigger.Config{
-		{}, {MaxPerHour: 1, Rules: []trigger.Rule{{}}}, {MaxPerHour: 1, Rules: []trigger.Rule{{Chain: "a", Cooldown: -1}}},
-		{MaxPerHour: 1, Rules: []trigger.Rule{{Chain: "a", Match: trigger.Match{SeverityMin: "loud"}}}},
-	} {
-		if err := triggers.Configure(c); !errors.Is(err, trigger.ErrConfig) {
-			t.Errorf("Configure(%+v) failed with %v, want %v", c, err, trigger.ErrConfig)
+	for _, r := range []trigger.Rule{{}, {Chain: "a", Cooldown: -1}, {Chain: "a", Match: trigger.Match{SeverityMin: "loud"}}} {
+		if err := triggers.Configure(r); !errors.Is(err, trigger.ErrConfig) {
+			t.Errorf("Configure(%+v) failed with %v, want %v", r, err, trigger.ErrConfig)
 		}
 	}
 	if d := triggers.Decide(pod("d", 0, key("d")), trigger.Circumstances{}, start); d.Chain != "b" {
-		t.Errorf("after bad configurations the chain is %q, want b", d.Chain)
+		t.Errorf("after bad rules the chain is %q, want b", d.Chain)
 	}
 }
 
 func TestBounds(t *testing.T) {
 	t.Parallel()
-	triggers := newTriggers(t, 1_000_000, trigger.Rule{Chain: "a", Cooldown: time.Hour})
+	triggers := newTriggers(t, trigger.Rule{Chain: "a", Cooldown: time.Hour})
 	for i := range trigger.MaxKnown + 1 {
 		triggers.Remember(pod(fmt.Sprint(i), 0, severity(alert.Info)))
 	}
@@ -314,19 +274,17 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// For any alerts in any order: no hour has more starts than the limit, a decision stays, an alert
-// is marked once, and no alert starts that must not.
+// For any alerts in any order: a decision stays, and no alert starts that must not.
 func TestDecisionsKeepTheRules(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		const limit, cooldown = 4, 7 * time.Minute
-		triggers, err := trigger.New(trigger.Config{Rules: []trigger.Rule{{Match: trigger.Match{SeverityMin: alert.Warning}, Chain: "a", Cooldown: cooldown}}, MaxPerHour: limit})
+		const cooldown = 7 * time.Minute
+		triggers, err := trigger.New(trigger.Rule{Match: trigger.Match{SeverityMin: alert.Warning}, Chain: "a", Cooldown: cooldown})
 		if err != nil {
 			t.Fatal(err)
 		}
 		now := start
-		var starts []time.Time
-		ends, marks, last := map[string]time.Time{}, map[string]int{}, map[string]alert.Severity{}
+		ends, last := map[string]time.Time{}, map[string]alert.Severity{}
 		for i := range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 15).Draw(t, "minutes")) * time.Minute)
 			k := rapid.SampledFrom([]string{"k", "l", "m"}).Draw(t, "key")
@@ -339,7 +297,7 @@ func TestDecisionsKeepTheRules(t *testing.T) {
 			if rapid.Bool().Draw(t, "revision") {
 				a.Revises = fmt.Sprint("a", rapid.IntRange(0, i).Draw(t, "revises"))
 			}
-			c := trigger.Circumstances{QueueFull: rapid.IntRange(0, 3).Draw(t, "full") == 0, Silenced: rapid.IntRange(0, 5).Draw(t, "silenced") == 0}
+			c := trigger.Circumstances{Silenced: rapid.IntRange(0, 5).Draw(t, "silenced") == 0}
 			original := a.AsOriginal().ID
 			before, seen := last[original]
 			d := triggers.Decide(a, c, now)
@@ -349,29 +307,19 @@ func TestDecisionsKeepTheRules(t *testing.T) {
 			last[original] = a.Severity
 			switch d.Action {
 			case trigger.Start:
-				starts = append(starts, now)
 				if end, ok := ends[k]; ok && now.Sub(end) < cooldown {
 					t.Fatalf("it started %v after the end of the last session, want at least %v", now.Sub(end), cooldown)
 				}
-				if c.QueueFull || c.Silenced || a.Severity == alert.Info || now.Sub(a.Timestamp) > trigger.MaxAge {
+				if c.Silenced || a.Severity == alert.Info || now.Sub(a.Timestamp) > trigger.MaxAge {
 					t.Fatalf("%+v started in %+v, want it skipped", a, c)
 				}
 				if seen && a.Severity.Rank() <= before.Rank() || !seen && a.Revises != "" {
 					t.Fatalf("%+v started after %q, want it skipped", a, before)
 				}
-			case trigger.Mark:
-				if marks[original]++; marks[original] > 1 || d.Text == "" || strings.TrimSpace(d.Text) != d.Text {
-					t.Fatalf("mark %d of %s is %+v, want one mark with a text", marks[original], original, d)
-				}
 			case trigger.Skip:
 				if d.Reason == "" {
 					t.Fatalf("%+v is skipped without a reason", a)
 				}
-			}
-		}
-		for i := range starts {
-			if j := i + limit; j < len(starts) && starts[j].Sub(starts[i]) < time.Hour {
-				t.Fatalf("%d starts from %v to %v, want %d in an hour", limit+1, starts[i], starts[j], limit)
 			}
 		}
 	})
