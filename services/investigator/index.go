@@ -408,6 +408,18 @@ func (x *index) startedByThemselves(since time.Time) []time.Time {
 	return times
 }
 
+// lastOf reports whether a session with a dedup_key is open, and when the last one ended, zero for
+// none.
+func (x *index) lastOf(key string) (open bool, end time.Time) {
+	for _, it := range x.all(func(it *session.Item) bool { return it.DedupKey != nil && *it.DedupKey == key }) {
+		open = open || it.CompletedAt == nil
+		if t := endOf(it); t.After(end) {
+			end = t
+		}
+	}
+	return open, end
+}
+
 // countsForRate reports whether the sessions of an author count for max_per_hour.
 func countsForRate(author string) bool {
 	return author == AuthorTrigger || strings.HasPrefix(author, AuthorMCP)

@@ -91,6 +91,7 @@ type process struct {
 	registry *toolbox.Registry
 	window   *busWindow
 	observer *worker.Metrics
+	triggers *triggerMetrics
 	handler  *handler
 
 	mu sync.Mutex
@@ -171,6 +172,7 @@ func (p *process) open(addr net.Addr) {
 		reachable: p.reachable, logger: p.log,
 	})
 	registerGauges(p.handler.metrics, p.handler)
+	p.triggers = newTriggerMetrics(p.handler.metrics)
 	p.observer = worker.NewMetrics(p.Registry)
 }
 
@@ -251,6 +253,10 @@ func (p *process) runSession(ctx context.Context, s *bus.Session) error {
 		if err := p.prepare(ctx, s); err != nil {
 			return err
 		}
+		// An alert that comes once requests are accepted is new, though the lease may take longer.
+		if _, err := openTriggerPosition(ctx, s, p.log); err != nil {
+			return err
+		}
 		b, w, err = p.compose(s)
 		return err
 	})
@@ -278,12 +284,19 @@ func (p *process) runSession(ctx context.Context, s *bus.Session) error {
 	group.Go(func() error { return b.endCancelled(serving, w.EndCancelled) })
 	group.Go(func() error { return b.forgetDeleted(serving) })
 	group.Go(func() error { return untilStopped(serving, b.followResolutions(serving, s)) })
+	id := []byte(p.identity.ID)
+	underLease := func(ctx context.Context, store lease.Store, act func(context.Context) error) {
+		lease.Run(ctx, lease.Config{Store: store, TTL: bus.InvestigatorTTL, Value: func() []byte { return id }, Logger: p.log}, act)
+	}
 	group.Go(func() error {
-		id := []byte(p.identity.ID)
 		sweeper := &sweeper{backend: b, log: p.log}
-		lease.Run(serving, lease.Config{
-			Store: b.journal.SweepLease(p.identity.ID), TTL: bus.InvestigatorTTL, Value: func() []byte { return id }, Logger: p.log,
-		}, sweeper.run)
+		underLease(serving, b.journal.SweepLease(p.identity.ID), sweeper.run)
+		return nil
+	})
+	group.Go(func() error {
+		// It ends with the worker's claims: another process goes on at once.
+		reader := &triggerReader{backend: b, session: s, window: p.window, mask: p.redact, metrics: p.triggers, now: time.Now, log: p.log}
+		underLease(working, b.journal.TriggersLease(p.identity.ID), reader.run)
 		return nil
 	})
 	return group.Wait()

@@ -47,7 +47,7 @@ const (
 	BucketInvestigatorKeys = "investigator-keys"
 	// BucketInvestigatorAnswers holds the answers to requests with an Idempotency-Key.
 	BucketInvestigatorAnswers = "investigator-answers"
-	// BucketInvestigatorLeases holds the lease of the sweep. A lease that is not renewed
+	// BucketInvestigatorLeases holds the leases of the sweep and of the triggers. A lease that is not renewed
 	// within InvestigatorTTL expires.
 	BucketInvestigatorLeases = "investigator-leases"
 )

@@ -53,7 +53,6 @@ func (k *checker) all() {
 	for _, name := range sortedKeys(k.c.Chains) {
 		k.chain("agent_chains."+name, name, k.c.Chains[name], types)
 	}
-	k.notYet("triggers", "has no effect yet: submit alerts by POST /api/v1/alerts")
 	k.notYet("system.dashboard_url", "has no effect yet: links name the investigator's own address")
 	for i, t := range k.c.Triggers {
 		k.trigger(fmt.Sprintf("triggers[%d]", i), t)

@@ -14,7 +14,7 @@ type Config struct {
 	Servers   map[string]*Server   `key:"mcp_servers" doc:"MCP servers, by name; tocsin is built in" names:"server"`
 	Agents    map[string]*Agent    `key:"agents" doc:"agents, by name; built in: GeneralAgent, KubernetesAgent, SynthesisAgent, ChatAgent"`
 	Chains    map[string]*Chain    `key:"agent_chains" doc:"chains, by name; default is built in and takes every alert type that no other chain has"`
-	Triggers  []Trigger            `key:"triggers" doc:"which alerts start a session, the first match wins; no effect yet" max:"100"`
+	Triggers  []Trigger            `key:"triggers" doc:"which alerts start a session, the first match wins" max:"100"`
 	Defaults  Defaults             `key:"defaults" doc:"settings of all chains"`
 	Queue     Queue                `key:"queue" doc:"sessions that wait and run"`
 	System    System               `key:"system" doc:"addresses, runbooks, retention"`

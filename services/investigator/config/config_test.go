@@ -164,7 +164,6 @@ func full(t *testing.T) *config.Config {
 		warned = append(warned, w.Path+" "+w.Text)
 	}
 	want := []string{
-		"triggers has no effect yet: submit alerts by POST /api/v1/alerts",
 		"system.dashboard_url has no effect yet: links name the investigator's own address",
 	}
 	if diff := cmp.Diff(want, warned); diff != "" {

@@ -208,11 +208,20 @@ func (j *Journal) recall(ctx context.Context, key, bodyDigest string) ([]byte, b
 	return r.Answer, true, nil
 }
 
-// sweepLease is the key of the lease of the sweep.
-const sweepLease = "sweep"
+// The keys of the leases.
+const (
+	sweepLease    = "sweep"
+	triggersLease = "triggers"
+)
 
 // SweepLease returns the lease of the process that queues what was forgotten, for
 // [lease.Config] with [bus.InvestigatorTTL] and the process's id as its value.
-func (j *Journal) SweepLease(process string) lease.Store {
-	return lease.InBucket(j.bus.Document(bus.BucketInvestigatorLeases, sweepLease), func(value []byte) bool { return string(value) == process })
+func (j *Journal) SweepLease(process string) lease.Store { return j.lease(sweepLease, process) }
+
+// TriggersLease returns the lease of the process that reads alerts for the triggers, as
+// [Journal.SweepLease] does.
+func (j *Journal) TriggersLease(process string) lease.Store { return j.lease(triggersLease, process) }
+
+func (j *Journal) lease(key, process string) lease.Store {
+	return lease.InBucket(j.bus.Document(bus.BucketInvestigatorLeases, key), func(value []byte) bool { return string(value) == process })
 }
