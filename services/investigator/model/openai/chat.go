@@ -2,7 +2,10 @@ package openai
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"iter"
 	"maps"
 	"slices"
@@ -255,7 +258,7 @@ func encodeChat(c Config, r model.Request) ([]byte, error) {
 		Model: c.Model, Messages: make([]any, 0, len(r.Messages)+1), ReasoningEffort: c.effort(),
 		StreamOptions: map[string]any{"include_usage": true},
 	}
-	if c.BaseURL == BaseURL {
+	if c.atOpenAI() {
 		q.MaxCompletionTokens = c.maxOutput(r)
 	} else { // other servers know the older name
 		q.MaxTokens = c.maxOutput(r)
@@ -263,8 +266,12 @@ func encodeChat(c Config, r model.Request) ([]byte, error) {
 	if r.System != "" {
 		q.Messages = append(q.Messages, chatMessage{Role: "system", Content: &r.System})
 	}
-	for i := range r.Messages {
-		m := &r.Messages[i]
+	messages := r.Messages
+	if len(r.Tools) == 0 && !c.atOpenAI() {
+		messages = withoutCalls(messages)
+	}
+	for i := range messages {
+		m := &messages[i]
 		switch m.Role {
 		case model.RoleTool:
 			text := result(*m)
@@ -281,6 +288,34 @@ func encodeChat(c Config, r model.Request) ([]byte, error) {
 		q.Tools = append(q.Tools, chatTool{Type: "function", Function: chatToolSpec{Name: t.Name, Description: t.Description, Parameters: t.Schema}})
 	}
 	return encoded(q)
+}
+
+// withoutCalls returns the conversation with calls and results as texts. Servers with a model of another
+// provider behind them, such as LiteLLM, refuse both in a request without tools. A result is fenced by
+// its digest, which it can't have within itself.
+func withoutCalls(messages []model.Message) []model.Message {
+	names := map[string]string{}
+	plain := make([]model.Message, 0, len(messages))
+	for _, m := range messages {
+		switch {
+		case m.Role == model.RoleTool:
+			sum := sha256.Sum256([]byte(m.Text))
+			fence := hex.EncodeToString(sum[:8])
+			m = model.Message{Role: model.RoleUser, Text: fmt.Sprintf("Result of %s (%s), data between two lines %s:\n%s\n%s\n%s", names[m.CallID], m.CallID, fence, fence, result(m), fence)}
+		case len(m.Calls) > 0:
+			texts := []string{}
+			if m.Text != "" {
+				texts = append(texts, m.Text)
+			}
+			for _, call := range m.Calls {
+				names[call.ID] = call.Name
+				texts = append(texts, fmt.Sprintf("Called %s (%s) with %s", call.Name, call.ID, call.Arguments))
+			}
+			m = model.Message{Role: model.RoleAssistant, Text: strings.Join(texts, "\n")}
+		}
+		plain = append(plain, m)
+	}
+	return plain
 }
 
 func chatAssistant(m model.Message, provider string) chatMessage {

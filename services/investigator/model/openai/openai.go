@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"strings"
 
 	sdk "github.com/openai/openai-go/v3"
@@ -88,6 +90,22 @@ func New(c Config) (model.Model, error) {
 		return &response{config: c, service: responses.NewResponseService(options...)}, nil
 	}
 	return nil, fmt.Errorf("api: %q is neither chat nor responses", c.API)
+}
+
+// newNames are hosts that know max_completion_tokens, which newer models require, and endings of such
+// hosts. Other servers know max_tokens.
+var newNames = []string{"api.openai.com", ".api.openai.com", ".openai.azure.com", ".openai.azure.us", ".services.ai.azure.com", ".cognitiveservices.azure.com"}
+
+// atOpenAI reports whether OpenAI's own models answer, at OpenAI's or Azure's address.
+func (c Config) atOpenAI() bool {
+	u, err := url.Parse(c.BaseURL)
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	return slices.ContainsFunc(newNames, func(name string) bool {
+		return host == name || name[0] == '.' && strings.HasSuffix(host, name)
+	})
 }
 
 // maxOutput returns the bound of an answer, or 0.
