@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -37,6 +38,37 @@ type connection struct {
 	http    *boundTripper
 	// digests are those of the tools as listed in this session, by name.
 	digests map[string]string
+
+	mu    sync.Mutex
+	calls map[*flight]bool
+}
+
+// flight is a call under way.
+type flight struct {
+	// beside is set where another call was under way at the same time.
+	beside bool
+}
+
+func (c *connection) begin() *flight {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := &flight{beside: len(c.calls) > 0}
+	for other := range c.calls {
+		other.beside = true
+	}
+	if c.calls == nil {
+		c.calls = map[*flight]bool{}
+	}
+	c.calls[f] = true
+	return f
+}
+
+// end ends a call, and reports whether another one was under way at the same time.
+func (c *connection) end(f *flight) (beside bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.calls, f)
+	return f.beside
 }
 
 // dial starts or reaches the server and begins a session. No server-to-client request is offered.
@@ -126,14 +158,16 @@ func (c *connection) list(ctx context.Context) (definitions, error) {
 	return d, nil
 }
 
-func (c *connection) call(ctx context.Context, tool string, args json.RawMessage) (*mcp.CallToolResult, error) {
-	var result *mcp.CallToolResult
-	err := c.within(ctx, func() error {
+// call calls a tool. beside reports whether another call was under way at the same time.
+func (c *connection) call(ctx context.Context, tool string, args json.RawMessage) (result *mcp.CallToolResult, beside bool, err error) {
+	f := c.begin()
+	defer func() { beside = c.end(f) }()
+	err = c.within(ctx, func() error {
 		var err error
 		result, err = c.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: args})
 		return err
 	})
-	return result, err
+	return result, false, err
 }
 
 // alive reports whether the session can take a call.
@@ -186,11 +220,12 @@ func (c *connection) release() {
 type kind int
 
 const (
-	broken    kind = iota // the transport failed: a new session may help
-	refused               // the server answered, with an error
-	timedOut              // no answer in time
-	cancelled             // the caller gave up
-	tooLarge              // the answer is over the bound
+	broken     kind = iota // the transport failed: a new session may help
+	refused                // the server answered, with an error
+	timedOut               // no answer in time
+	cancelled              // the caller gave up
+	tooLarge               // the answer is over the bound
+	bystanding             // that of this call or of another one beside it is over the bound
 )
 
 // The codes with which the SDK marks errors of its own: no server sent them.

@@ -105,7 +105,8 @@ func defineOne(s Server, t *mcp.Tool) Tool {
 	}
 	schema, schemaErr := json.Marshal(t.InputSchema)
 	sum := sha256.New()
-	for _, part := range []string{t.Name, t.Description, string(schema), fmt.Sprint(annotations.ReadOnlyHint, annotations.IdempotentHint)} {
+	harmless := annotations.DestructiveHint != nil && !*annotations.DestructiveHint
+	for _, part := range []string{t.Name, t.Description, string(schema), fmt.Sprint(annotations.ReadOnlyHint, annotations.IdempotentHint, harmless)} {
 		fmt.Fprintf(sum, "%d:%s", len(part), part)
 	}
 	d := Tool{
@@ -141,13 +142,23 @@ func defineOne(s Server, t *mcp.Tool) Tool {
 	case len(s.Tools) > 0 && !Matches(s.Tools, t.Name):
 		d.Schema = object
 		return withhold("the server's list tools does not name it")
-	case !d.ReadOnly:
+	case !d.ReadOnly && !s.AllowWrites:
 		d.Schema = object
 		return withhold("the server does not annotate it with readOnlyHint, and read_only_tools does not name it")
 	}
 	d.Schema, d.Offered = object, true
+	if !d.ReadOnly && !harmless && !Matches(s.NoApproval, t.Name) {
+		d.NeedsApproval, d.WhyNot = true, deniedWhy
+		d.Description = cutText(d.Description, MaxDescription-len(deniedNote)) + deniedNote
+	}
 	return d
 }
+
+// deniedWhy is why the calls of a tool are denied, and deniedNote is a part of their descriptions.
+const (
+	deniedWhy  = "each call needs an approval, and approvals are not supported yet: calls are denied"
+	deniedNote = " (It may change something: calls are denied, because approvals are not supported yet.)"
+)
 
 // Matches reports whether a glob pattern matches a name; a pattern that can't be read matches
 // none. A slash in a name is a character like others.

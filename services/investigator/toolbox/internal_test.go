@@ -170,6 +170,21 @@ func TestOwnSecretsAreHidden(t *testing.T) {
 	}
 }
 
+// The address of a server may hold a secret.
+func TestSecretsOfAnAddressAreHidden(t *testing.T) {
+	s := Server{Mask: same, URL: "https://mcp.example/mcp?api_key=query%2B4711&key2=x&namespace=default"}.hiding()
+	tests := []struct{ text, want string }{
+		{`Post "https://mcp.example/mcp?api_key=query%2B4711&key2=x&namespace=default": refused`, `Post "https://mcp.example/mcp?[REDACTED]": refused`},
+		{"unknown key query+4711, query%2B4711", "unknown key [REDACTED], [REDACTED]"},
+		{"the namespace default, x", "the namespace default, x"},
+	}
+	for _, test := range tests {
+		if got := masked(s.Mask, test.text); got != test.want {
+			t.Errorf("masked(%q) = %q, want %q", test.text, got, test.want)
+		}
+	}
+}
+
 func TestDefinitions(t *testing.T) {
 	deep := strings.Repeat(`{"items":`, 70) + `{}` + strings.Repeat(`}`, 70)
 	var deepSchema any
@@ -208,6 +223,44 @@ func TestDefinitions(t *testing.T) {
 	}
 	if len(got.Description) > MaxDescription || !utf8.ValidString(got.Description) {
 		t.Errorf("Description has %d bytes, want at most %d, of whole characters", len(got.Description), MaxDescription)
+	}
+}
+
+// TestToolsThatWrite: with allow_writes all tools are offered, and those that may destroy something need
+// an approval unless a person vouches for them.
+func TestToolsThatWrite(t *testing.T) {
+	yes, no := true, false
+	s := Server{Name: "s", Mask: same, AllowWrites: true, NoApproval: []string{"scale_*"}, Tools: []string{"[a-y]*"}}
+	tests := []struct {
+		tool           mcp.Tool
+		offered, needs bool
+	}{
+		{mcp.Tool{Name: "get", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, true, false},
+		{mcp.Tool{Name: "delete"}, true, true},
+		{mcp.Tool{Name: "delete2", Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes}}, true, true},
+		{mcp.Tool{Name: "label", Annotations: &mcp.ToolAnnotations{DestructiveHint: &no}}, true, false},
+		{mcp.Tool{Name: "scale_up", Annotations: &mcp.ToolAnnotations{DestructiveHint: &yes}}, true, false},
+		{mcp.Tool{Name: "zap", Annotations: &mcp.ToolAnnotations{DestructiveHint: &no}}, false, false},
+	}
+	digests := map[string]string{}
+	for _, test := range tests {
+		got := defineOne(s, &test.tool)
+		if got.Offered != test.offered || got.NeedsApproval != test.needs || (got.WhyNot == "") != (test.offered && !test.needs) {
+			t.Errorf("%s: %+v, want offered %t, an approval %t", test.tool.Name, got, test.offered, test.needs)
+		}
+		test.tool.Name = "same"
+		digests[defineOne(s, &test.tool).Digest] = test.tool.Name
+		s := s
+		s.AllowWrites = false
+		if got := defineOne(s, &test.tool); got.Offered != got.ReadOnly {
+			t.Errorf("%s without allow_writes: offered %t, want %t", test.tool.Name, got.Offered, got.ReadOnly)
+		}
+	}
+	if len(digests) != 3 { // read-only, may destroy, does not
+		t.Errorf("%d digests, want 3: the hints are a part of the definition", len(digests))
+	}
+	if a, b := s.Digest(), (Server{Name: "s", AllowWrites: true, Tools: s.Tools}).Digest(); a == b {
+		t.Error("no_approval does not change the digest of a server, want that")
 	}
 }
 

@@ -1,6 +1,7 @@
 package toolbox
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -34,14 +35,30 @@ const minSecret = 6
 
 var engine = sync.OnceValue(redact.New)
 
-// hiding returns the server with a mask that first hides the server's own token, and those headers
-// and variables that are secrets by their names or shapes: a server may repeat them in results, in
-// errors and on standard error, where the name is missing.
+// hiding returns the server with a mask that first hides the server's own token, the query of its
+// address, and those headers, variables and parameters that are secrets by their names or shapes: a
+// server may repeat them in results, in errors and on standard error, where the name is missing.
 func (s Server) hiding() Server {
 	if s.Mask == nil {
 		return s
 	}
 	secrets := []string{s.BearerToken}
+	var pairs []string
+	if u, err := url.Parse(s.URL); err == nil {
+		if u.RawQuery != "" { // errors show the address
+			pairs = append(pairs, "?"+u.RawQuery, "?"+redact.Mask)
+		}
+		if password, ok := u.User.Password(); ok {
+			secrets = append(secrets, password)
+		}
+		for name, values := range u.Query() {
+			for _, value := range values {
+				if pair := name + ": " + value; engine().String(pair) != pair {
+					secrets = append(secrets, value, url.QueryEscape(value))
+				}
+			}
+		}
+	}
 	for _, values := range []map[string]string{s.Headers, s.Env} {
 		for name, value := range values {
 			if pair := name + ": " + value; engine().String(pair) != pair {
@@ -50,7 +67,6 @@ func (s Server) hiding() Server {
 		}
 	}
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // one may begin with another
-	var pairs []string
 	for _, secret := range secrets {
 		if len(secret) >= minSecret {
 			pairs = append(pairs, secret, redact.Mask)

@@ -30,7 +30,7 @@ type ToolStatus struct {
 // Warning is something about a server that a person should see.
 type Warning struct {
 	ServerID string
-	// Category is mcp_server, tools_withheld or tools_left_out.
+	// Category is mcp_server, tools_withheld, tools_denied or tools_left_out.
 	Category string
 	Message  string
 	Details  string
@@ -42,6 +42,7 @@ type Warning struct {
 const (
 	CategoryServer   = "mcp_server"
 	CategoryWithheld = "tools_withheld"
+	CategoryDenied   = "tools_denied"
 	CategoryLeftOut  = "tools_left_out"
 )
 
@@ -317,15 +318,21 @@ func (r *Registry) Warnings() []Warning {
 		if w.definitions == nil {
 			continue
 		}
-		var held []string
+		var held, denied []string
 		for _, t := range w.definitions.tools {
 			if !t.Offered {
 				held = append(held, t.Name+": "+t.WhyNot)
+			} else if t.NeedsApproval {
+				denied = append(denied, t.Name)
 			}
 		}
 		if len(held) > 0 {
 			warnings = append(warnings, Warning{name, CategoryWithheld, fmt.Sprintf("%d tools of the MCP server %s are withheld", len(held), name),
 				cutText(strings.Join(held, "\n"), maxError), w.changed})
+		}
+		if len(denied) > 0 {
+			warnings = append(warnings, Warning{name, CategoryDenied, fmt.Sprintf("the calls of %d tools of the MCP server %s are denied: approvals are not supported yet", len(denied), name),
+				cutText(strings.Join(denied, "\n"), maxError), w.changed})
 		}
 		if notes := w.definitions.notes; len(notes) > 0 {
 			warnings = append(warnings, Warning{name, CategoryLeftOut, "not all tools of the MCP server " + name + " are used", strings.Join(notes, "\n"), w.changed})

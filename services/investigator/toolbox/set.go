@@ -54,7 +54,7 @@ func (s *Set) Open(ctx context.Context, servers []Server) []Listed {
 	var wg sync.WaitGroup
 	for i, server := range servers {
 		server = server.hiding()
-		l := &link{set: s, server: server, digest: server.Digest()}
+		l := &link{set: s, server: server, digest: server.Digest(), alone: make(chan struct{}, 1)}
 		s.links[server.Name] = l
 		d, errText, known := s.registry.cached(server.Name, l.digest)
 		all[i] = Listed{Server: server.Name, Instructions: masked(server.Mask, server.Instructions), Error: errText}
@@ -131,6 +131,9 @@ func (s *Set) call(ctx context.Context, server, tool string, args json.RawMessag
 	if !t.Offered {
 		return failed("the tool %s is not offered: %s", t.FullName(), t.WhyNot)
 	}
+	if t.NeedsApproval {
+		return failed("the call of %s was denied: it may change something, so a person has to approve it, and approvals are not supported yet; name the change in the conclusion instead", t.FullName())
+	}
 	switch args = bytes.TrimSpace(args); {
 	case len(args) == 0:
 		args = json.RawMessage("{}")
@@ -142,7 +145,7 @@ func (s *Set) call(ctx context.Context, server, tool string, args json.RawMessag
 	}
 	l := s.links[server]
 	result, failure := l.try(ctx, t, args)
-	if failure != broken || !result.IsError || !t.ReadOnly && !t.Repeatable {
+	if failure != broken && failure != bystanding || !result.IsError || !t.ReadOnly && !t.Repeatable {
 		return result
 	}
 	timer := time.NewTimer(minRetryWait + rand.N(maxRetryWait-minRetryWait)) //nolint:gosec // it spreads calls, and hides nothing
@@ -151,6 +154,14 @@ func (s *Set) call(ctx context.Context, server, tool string, args json.RawMessag
 	case <-timer.C:
 	case <-ctx.Done():
 		return result
+	}
+	if failure == bystanding { // one at a time: then it is known which one is too large
+		select {
+		case l.alone <- struct{}{}:
+			defer func() { <-l.alone }()
+		case <-ctx.Done():
+			return result
+		}
 	}
 	result, _ = l.try(ctx, t, args)
 	result.Retried = true
@@ -203,6 +214,8 @@ type link struct {
 	set    *Set
 	server Server
 	digest string
+	// alone has a token while a call is made that may be the one with too large an answer.
+	alone chan struct{}
 
 	mu      sync.Mutex
 	conn    *connection
@@ -298,7 +311,7 @@ func (l *link) try(ctx context.Context, t *Tool, args json.RawMessage) (Result, 
 	if c.digests[t.Name] != t.Digest || !l.set.registry.unchanged(l.digest, t) {
 		return failed("the definition of %s changed since the investigation began, so it is not used", t.FullName()), refused
 	}
-	answer, err := c.call(ctx, t.Name, args)
+	answer, beside, err := c.call(ctx, t.Name, args)
 	if err == nil {
 		if answer.NeedsInput() {
 			return failed("the tool %s asks for input, which an investigation can't give", t.FullName()), refused
@@ -309,8 +322,8 @@ func (l *link) try(ctx context.Context, t *Tool, args json.RawMessage) (Result, 
 		}
 		err = errTooLarge
 		failure = tooLarge
-	} else {
-		failure = c.kind(ctx, err)
+	} else if failure = c.kind(ctx, err); failure == tooLarge && beside {
+		failure = bystanding
 	}
 	switch failure {
 	case timedOut:
@@ -320,6 +333,10 @@ func (l *link) try(ctx context.Context, t *Tool, args json.RawMessage) (Result, 
 	case tooLarge:
 		l.replace(c)
 		return failed("the result of %s is over %d MiB; ask for less", t.FullName(), MaxMessage>>20), failure
+	case bystanding:
+		l.replace(c)
+		return failed("the connection to the MCP server %s ended without an answer of %s: an answer was over %d MiB, of this call or of another one at the same time; ask for less, or call it alone",
+			l.server.Name, t.FullName(), MaxMessage>>20), failure
 	case refused:
 		if answer := serverError(err); answer != nil {
 			return failed("the MCP server %s answered: %s", l.server.Name, cutText(masked(l.server.Mask, answer.Message), maxError)), failure

@@ -6,8 +6,8 @@
 // thinks, and the definitions as they were when it was opened.
 //
 // All text that leaves the package passed the server's mask. Where the mask fails, the text is
-// withheld. The package knows neither models nor sessions, and asks for no approval: a
-// tool that may write is withheld.
+// withheld. The package knows neither models nor sessions, and asks for no approval: a tool that
+// may write is withheld, or its calls are denied, unless the configuration permits them.
 package toolbox
 
 import (
@@ -82,6 +82,10 @@ type Server struct {
 	Tools []string
 	// ReadOnlyTools are glob patterns of the tools that a person vouches for.
 	ReadOnlyTools []string
+	// AllowWrites offers tools that may change something too. NoApproval are glob patterns of those
+	// that need no approval.
+	AllowWrites bool
+	NoApproval  []string
 
 	// Narrow has the names of the tools that an alert chose; none means all. It only takes away.
 	Narrow []string
@@ -104,9 +108,11 @@ func (s Server) Digest() string {
 		Timeout             time.Duration
 		Instructions        string
 		Tools, ReadOnly     []string
+		AllowWrites         bool
+		NoApproval          []string
 		MaskID              string
 	}{s.Name, string(s.Type), s.Command, s.Args, s.Env, s.URL, s.BearerToken, s.Headers, s.SkipVerifySSL,
-		s.Timeout, s.Instructions, s.Tools, s.ReadOnlyTools, s.MaskID}
+		s.Timeout, s.Instructions, s.Tools, s.ReadOnlyTools, s.AllowWrites, s.NoApproval, s.MaskID}
 	b, err := json.Marshal(public)
 	if err != nil {
 		panic("toolbox: a server's configuration can't be encoded: " + err.Error()) // it has strings alone
@@ -133,7 +139,11 @@ type Tool struct {
 	// Repeatable reports whether by the server a second call does no harm: readOnlyHint or
 	// idempotentHint. A person's vouching is not enough for that.
 	Repeatable bool
-	// Offered reports whether a model may call it; WhyNot is the reason if not.
+	// NeedsApproval reports whether a call may change something that a person has to approve. Such a
+	// call is denied: approvals are not supported yet.
+	NeedsApproval bool
+	// Offered reports whether a model may call it; WhyNot is the reason if not, or why its calls are
+	// denied.
 	Offered bool
 	WhyNot  string
 	// Digest identifies the definition as the server sent it.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -128,6 +129,20 @@ func newServer(end <-chan struct{}) *mcp.Server {
 	}
 	add("die", readOnly, die)
 	add("die-writing", nil, die)
+	// once goes on until its end in the first call: the file records that.
+	add("once", readOnly, func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		var args struct{ File string }
+		if err := json.Unmarshal(r.Params.Arguments, &args); err != nil {
+			return nil, err
+		}
+		f, err := os.OpenFile(args.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return text("again"), nil
+		}
+		_ = f.Close()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
 	add("change", readOnly, func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		s.AddTool(&mcp.Tool{Name: "echo", Description: "Now different", InputSchema: object(), Annotations: readOnly},
 			func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return text("changed"), nil })
@@ -262,6 +277,36 @@ func TestHugeResultRestartsTheServer(t *testing.T) {
 	}
 }
 
+// TestHugeResultBesideAnotherCall: a call that was under way beside one with a huge answer is made
+// again, and only the other one is called too large.
+func TestHugeResultBesideAnotherCall(t *testing.T) {
+	set, _ := opened(t, nil, stdio(t, "work"))
+	file := filepath.Join(t.TempDir(), "once")
+	beside := make(chan toolbox.Result, 1)
+	go func() {
+		beside <- set.Call(t.Context(), "play", "once", json.RawMessage(fmt.Sprintf(`{"file":%q}`, file)))
+	}()
+	for { // until it is under way
+		if _, err := os.Stat(file); err == nil {
+			break
+		}
+		select {
+		case got := <-beside:
+			t.Fatalf("the call beside it ended early: %+v", got)
+		default:
+			runtime.Gosched()
+		}
+	}
+	huge := set.Call(t.Context(), "play", "huge", nil)
+	if !huge.IsError {
+		t.Errorf("the huge call = %+v, want an error", huge)
+	}
+	contains(t, "the huge call", huge.Text, "over 8 MiB")
+	if got := <-beside; got.IsError || !got.Retried || got.Text != "again" {
+		t.Errorf("the call beside it = %+v, want the answer of a second try", got)
+	}
+}
+
 func TestDeathInACall(t *testing.T) {
 	args := func() json.RawMessage {
 		return json.RawMessage(fmt.Sprintf(`{"once":%q}`, filepath.Join(t.TempDir(), "died")))
@@ -280,6 +325,24 @@ func TestDeathInACall(t *testing.T) {
 	got = set.Call(t.Context(), "play", "die", json.RawMessage(`{"once":1}`))
 	if !got.IsError || got.Retried {
 		t.Errorf("Call with a tool's error = %+v, want no retry", got)
+	}
+}
+
+// TestCallWithoutApproval: approvals are not supported yet, so a call that may destroy something never reaches
+// its server.
+func TestCallWithoutApproval(t *testing.T) {
+	s := stdio(t, "work")
+	s.AllowWrites = true
+	set, _ := opened(t, nil, s)
+	file := filepath.Join(t.TempDir(), "died")
+	args := json.RawMessage(fmt.Sprintf(`{"once":%q}`, file))
+	got := set.Call(t.Context(), "play", "die-writing", args)
+	if !got.IsError || got.Retried {
+		t.Errorf("Call = %+v, want an error", got)
+	}
+	contains(t, "Call", got.Text, "denied", "approve")
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the call reached the server, want that it does not")
 	}
 }
 
@@ -377,7 +440,7 @@ func TestRegistry(t *testing.T) {
 	for _, tool := range statuses[0].Tools {
 		offered[tool.Name] = tool.Offered
 	}
-	want := map[string]bool{"echo": true, "environment": true, "die": true, "die-writing": true, "image": false, "huge": false, "wait": false, "flood": false, "fail": false, "change": false}
+	want := map[string]bool{"echo": true, "environment": true, "die": true, "die-writing": true, "image": false, "huge": false, "wait": false, "flood": false, "fail": false, "change": false, "once": false}
 	if diff := cmp.Diff(want, offered); diff != "" {
 		t.Errorf("offered (-want +got):\n%s", diff)
 	}
