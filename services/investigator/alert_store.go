@@ -100,11 +100,26 @@ func (s *alertStore) readHistory(ctx context.Context, id, wanted string) (first 
 // stored last, or to the given one where it is no longer stored. A revision that is stored already
 // is not published again.
 func (s *alertStore) Revise(ctx context.Context, a alert.Alert, inv alert.Investigation) error {
+	return s.revise(ctx, a, inv, nil)
+}
+
+// ReviseWhile implements [reviser]. The revision is never published after one that was stored since
+// wanted was asked: then it is asked again, up to maxRevise times.
+func (s *alertStore) ReviseWhile(ctx context.Context, a alert.Alert, inv alert.Investigation, wanted wanted) error {
+	return s.revise(ctx, a, inv, wanted)
+}
+
+func (s *alertStore) revise(ctx context.Context, a alert.Alert, inv alert.Investigation, wanted wanted) error {
 	id := a.AsOriginal().ID
 	for try := 1; ; try++ {
 		h, err := s.history(ctx, id, inv.RevisionID(id))
 		if err != nil || h.has {
 			return err
+		}
+		if wanted != nil { // asked after the history was read: what comes later is a conflict
+			if publish, err := wanted(ctx); err != nil || !publish {
+				return err
+			}
 		}
 		base := a
 		if h.found {
@@ -112,12 +127,12 @@ func (s *alertStore) Revise(ctx context.Context, a alert.Alert, inv alert.Invest
 		}
 		m, err := revisionMessage(alert.RevisionFor(base, inv))
 		if err == nil {
-			err = s.publish(ctx, m, h.end, try < maxRevise)
+			err = s.publish(ctx, m, h.end, try < maxRevise || wanted != nil)
 		}
 		if err == nil {
 			return nil
 		}
-		if !bus.Conflict(err) || ctx.Err() != nil {
+		if !bus.Conflict(err) || ctx.Err() != nil || wanted != nil && try >= maxRevise {
 			return fmt.Errorf("publish the investigation of alert %s: %w", id, err)
 		}
 	}

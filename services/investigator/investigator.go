@@ -348,7 +348,7 @@ func (p *process) compose(s *bus.Session) (*backend, *worker.Worker, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	b.revisions = &revisions{alerts: alerts, mask: p.redact, sessionURL: p.sessionURL, free: b.journal.Free}
+	b.revisions = &revisions{alerts: alerts, mask: p.redact, sessionURL: p.sessionURL, free: b.journal.Free, runs: b.log.runs}
 	builtins := &builtinServer{
 		window: p.window, mask: p.mask, now: time.Now,
 		ask: func(ctx context.Context, subject string, request any) ([]byte, error) {

@@ -15,7 +15,12 @@ import (
 // [alertStore].
 type reviser interface {
 	Revise(ctx context.Context, a alert.Alert, inv alert.Investigation) error
+	// ReviseWhile is Revise of a revision that is only published while wanted reports true.
+	ReviseWhile(ctx context.Context, a alert.Alert, inv alert.Investigation, wanted wanted) error
 }
+
+// wanted reports whether a revision is still to be published.
+type wanted func(ctx context.Context) (bool, error)
 
 // revisions brings what a session came to into its alert. Its methods may be called again for the
 // same state: nothing is published twice.
@@ -26,15 +31,20 @@ type revisions struct {
 	sessionURL func(id string) string
 	// free frees a dedup_key, if the attempt of the session still owns it.
 	free func(ctx context.Context, key, session string, attempt int) error
+	// runs reports whether the attempt of a session is stored as one that has not ended.
+	runs func(ctx context.Context, session string, attempt int) (bool, error)
 }
 
 // Started publishes that the investigation of the session's alert has begun. It is a hook of a
 // worker.
 func (r *revisions) Started(ctx context.Context, s *session.Session) error {
-	if s.Ended() {
+	a := s.Submitted().Alert
+	if s.Ended() || a == nil {
 		return nil
 	}
-	return r.revise(ctx, s)
+	// A worker that was held up may come here after another one has ended the session.
+	id, attempt := s.ID(), s.Attempt()
+	return r.alerts.ReviseWhile(ctx, *a, r.investigation(s), func(ctx context.Context) (bool, error) { return r.runs(ctx, id, attempt) })
 }
 
 // Ended frees the session's dedup_key, and publishes what the session came to. It is a hook of a
@@ -61,9 +71,13 @@ func (r *revisions) revise(ctx context.Context, s *session.Session) error {
 	if a == nil {
 		return nil
 	}
+	return r.alerts.Revise(ctx, *a, r.investigation(s))
+}
+
+func (r *revisions) investigation(s *session.Session) alert.Investigation {
 	inv := investigationOf(s, r.mask)
 	inv.URL = r.sessionURL(s.ID())
-	return r.alerts.Revise(ctx, *a, inv)
+	return inv
 }
 
 // investigationStatus is the status of a session as its alert shows it. A session that has not
@@ -87,6 +101,9 @@ func investigationStatus(s session.Status) alert.InvestigationStatus {
 // executive summary failed is the cause in its conclusion.
 func investigationOf(s *session.Session, mask *redact.Engine) alert.Investigation {
 	inv := alert.Investigation{SessionID: s.ID(), Status: investigationStatus(s.Status())}
+	if s.Attempt() > 1 {
+		inv.Attempt = s.Attempt()
+	}
 	if !s.Ended() {
 		return inv
 	}

@@ -193,6 +193,7 @@ func newRevisions(t *testing.T, s *bus.Session) *revisions {
 	return &revisions{
 		alerts: store, mask: redact.New(), free: journal.New(s, bustest.Quiet()).Free,
 		sessionURL: func(id string) string { return "http://127.0.0.1:7490/api/v1/sessions/" + id },
+		runs:       func(context.Context, string, int) (bool, error) { return true, nil },
 	}
 }
 
@@ -250,6 +251,73 @@ func TestRevisions(t *testing.T) {
 	}
 	if n := len(stored(t, c)); n != 5 {
 		t.Errorf("%d alerts are stored, want still 5", n)
+	}
+}
+
+// TestStartAfterTheEnd: a worker that was held up announces the start of a session when another one
+// has announced its end, in the middle of it or before.
+func TestStartAfterTheEnd(t *testing.T) {
+	b := bustest.Start(t)
+	c := b.Connect(bus.RoleInvestigator)
+	first := shopAlerts()[2]
+	publishAlert(t, b, first)
+	r := newRevisions(t, c)
+	began, done := startedSession(t, &first, ""), endedSession(t, &first, session.StatusFailed, "x")
+	asked := 0
+	r.runs = func(_ context.Context, id string, attempt int) (bool, error) {
+		if asked++; asked > 1 {
+			return false, nil
+		}
+		if id != began.ID() || attempt != 1 {
+			t.Errorf("asked for attempt %d of %s, want 1 of %s", attempt, id, began.ID())
+		}
+		return true, r.Ended(t.Context(), done) // right after it was asked
+	}
+	for range 2 {
+		if err := r.Started(t.Context(), began); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := stored(t, c)
+	if len(all) != 2 || all[1].Investigation == nil || all[1].Investigation.Status != alert.InvestigationFailed || asked != 3 {
+		t.Errorf("stored %+v after %d questions, want the alert and its end alone after 3", all, asked)
+	}
+}
+
+// TestRevisionsOfARetry: a session that was started again announces its start and its end again.
+func TestRevisionsOfARetry(t *testing.T) {
+	b := bustest.Start(t)
+	c := b.Connect(bus.RoleInvestigator)
+	first := shopAlerts()[2]
+	publishAlert(t, b, first)
+	r := newRevisions(t, c)
+	s := startedSession(t, &first, "")
+	assume := func(facts ...session.Fact) {
+		t.Helper()
+		if err := s.Assume(facts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for epoch := 2; epoch <= 3; epoch++ {
+		for range 2 {
+			if err := r.Started(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		assume(session.Fact{Time: time.Now(), Ended: &session.Ended{Status: session.StatusFailed, Error: "x"}})
+		for range 2 {
+			if err := r.Ended(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		assume(session.Fact{Time: time.Now(), Retried: &session.Retried{By: "me"}}, session.Fact{Time: time.Now(), Claimed: &session.Claimed{Worker: "w", Epoch: epoch}})
+	}
+	var got []string
+	for _, a := range stored(t, c)[1:] {
+		got = append(got, fmt.Sprint(a.Investigation.Status, " ", a.Investigation.Attempt))
+	}
+	if diff := cmp.Diff([]string{"in_progress 0", "failed 0", "in_progress 2", "failed 2"}, got); diff != "" {
+		t.Errorf("revisions (-want +got):\n%s", diff)
 	}
 }
 

@@ -68,6 +68,18 @@ func (l *sessionLog) viewNoted(ctx context.Context, id string, f func(s *session
 	return f(e.state, e.notes)
 }
 
+// runs reports whether an attempt of a session is stored and has not ended.
+func (l *sessionLog) runs(ctx context.Context, id string, attempt int) (runs bool, err error) {
+	err = l.view(ctx, id, func(s *session.Session) error {
+		runs = !s.Ended() && s.Attempt() == attempt
+		return nil
+	})
+	if errors.Is(err, errNoSession) {
+		err = nil
+	}
+	return runs, err
+}
+
 func (l *sessionLog) entry(id string) *foldedSession {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -66,6 +67,9 @@ type Investigation struct {
 	// SessionID is the investigation session. It is empty only where Status is skipped.
 	SessionID string
 	Status    InvestigationStatus
+	// Attempt is that of the session from the second one on: a session that was started again. 0 is
+	// the first.
+	Attempt int
 	// Summary is the executive summary, at most MaxInvestigationSummary characters.
 	Summary string
 	// Confidence is that of the conclusion, or empty.
@@ -155,9 +159,14 @@ func IsInvestigationID(id string) bool { return strings.HasPrefix(id, investigat
 
 // RevisionID returns the id of the revision that brings the investigation to the alert with
 // the given first id. It is a hash of session and status, so that a repeated publication is
-// recognised; a skipped investigation has no session, and the alert's id is hashed instead.
+// recognised; a skipped investigation has no session, and the alert's id is hashed instead. From
+// the second attempt of a session on its number is hashed too: the new end is news again.
 func (i *Investigation) RevisionID(first string) string {
-	sum := sha256.Sum256([]byte(cmp.Or(i.SessionID, "alert "+first) + "\x00" + string(i.Status)))
+	hashed := cmp.Or(i.SessionID, "alert "+first) + "\x00" + string(i.Status)
+	if i.Attempt > 1 {
+		hashed += "\x00" + strconv.Itoa(i.Attempt)
+	}
+	sum := sha256.Sum256([]byte(hashed))
 	return investigationID + idEncoding.EncodeToString(sum[:])[:idHash]
 }
 
@@ -210,6 +219,7 @@ func isWebURL(text string) bool {
 type wireInvestigation struct {
 	SessionID       string              `json:"session_id,omitempty"`
 	Status          InvestigationStatus `json:"status"`
+	Attempt         int                 `json:"attempt,omitempty"`
 	Summary         string              `json:"summary,omitempty"`
 	Confidence      Confidence          `json:"confidence,omitempty"`
 	SuggestedChange *wireChange         `json:"suggested_change,omitempty"`
@@ -228,7 +238,7 @@ type wireChange struct {
 // MarshalJSON encodes the investigation as on the wire. Texts of a model are marked as such.
 func (i Investigation) MarshalJSON() ([]byte, error) {
 	w := wireInvestigation{
-		SessionID: i.SessionID, Status: i.Status, Summary: i.Summary, Confidence: i.Confidence, URL: i.URL, Reason: i.Reason,
+		SessionID: i.SessionID, Status: i.Status, Attempt: i.Attempt, Summary: i.Summary, Confidence: i.Confidence, URL: i.URL, Reason: i.Reason,
 	}
 	if i.Summary != "" {
 		w.From = fromModel
@@ -248,7 +258,7 @@ func (i *Investigation) UnmarshalJSON(data []byte) error {
 		return fmt.Errorf("investigation: %w", err)
 	}
 	read := Investigation{
-		SessionID: w.SessionID, Status: w.Status, Summary: w.Summary, Confidence: w.Confidence, URL: w.URL, Reason: w.Reason,
+		SessionID: w.SessionID, Status: w.Status, Attempt: w.Attempt, Summary: w.Summary, Confidence: w.Confidence, URL: w.URL, Reason: w.Reason,
 	}
 	if c := w.SuggestedChange; c != nil {
 		if c.From != fromModel {
@@ -275,6 +285,8 @@ func (i *Investigation) check() error {
 		return errors.New("session_id is missing")
 	case len(i.SessionID) > maxSessionID:
 		return fmt.Errorf("session_id has %d bytes, at most %d are allowed", len(i.SessionID), maxSessionID)
+	case i.Attempt < 0:
+		return fmt.Errorf("attempt is %d, at least 0 is allowed", i.Attempt)
 	case i.Status == InvestigationSkipped && i.Reason == "":
 		return errors.New("reason of the skipped investigation is missing")
 	case i.Confidence != "" && i.Confidence != Proven && i.Confidence != Likely && i.Confidence != Unproven:

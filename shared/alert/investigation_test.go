@@ -100,6 +100,13 @@ func TestRevisionFor(t *testing.T) {
 	if alert.RevisionFor(first, other).ID == want.ID {
 		t.Error("another status has the same id, want another one")
 	}
+	for attempt, same := range map[int]bool{0: true, 1: true, 2: false} {
+		again := inv
+		again.Attempt = attempt
+		if got := alert.RevisionFor(first, again).ID; (got == want.ID) != same {
+			t.Errorf("attempt %d has the id %s, want that of the first one: %t", attempt, got, same)
+		}
+	}
 	if alert.IsInvestigationID(first.ID) {
 		t.Errorf("%q counts as an id of the investigator, want not", first.ID)
 	}

@@ -40,7 +40,7 @@ func (s *Investigations) Record(a alert.Alert) (news bool) {
 		return false
 	}
 	id := maphash.String(seed, cmp.Or(a.Revises, a.ID))
-	end := maphash.Comparable(seed, investigationEnd{id, a.Investigation.SessionID, a.Investigation.Status})
+	end := endOf(id, a.Investigation)
 	if a.EndsInvestigation() && slices.Contains(s.ends, end) { // published twice: what came since is newer
 		return false
 	}
@@ -59,15 +59,21 @@ func (s *Investigations) Repeats(a alert.Alert) bool {
 		return false
 	}
 	id := maphash.String(seed, a.Revises)
-	return slices.Contains(s.ends, maphash.Comparable(seed, investigationEnd{id, a.Investigation.SessionID, a.Investigation.Status}))
+	return slices.Contains(s.ends, endOf(id, a.Investigation))
 }
 
-// investigationEnd identifies the end of an investigation. A session that is retried can end
-// once with each status.
+// investigationEnd identifies the end of an investigation. Each attempt of a session can end once
+// with each status.
 type investigationEnd struct {
 	alert   uint64
 	session string
 	status  alert.InvestigationStatus
+	attempt int
+}
+
+// endOf returns the hash of an end.
+func endOf(id uint64, i *alert.Investigation) uint64 {
+	return maphash.Comparable(seed, investigationEnd{id, i.SessionID, i.Status, i.Attempt})
 }
 
 // Keep returns a revision without an investigation with that of the alert that it revises.

@@ -40,7 +40,7 @@ func bucketKey(name string) string {
 // another owner, which is returned: an open session, to which the alert belongs. A reservation of
 // the same session again succeeds. Reserve before the attempt's first message is appended; a
 // reservation whose session has none after 10 s is taken over. So reserve again where that took
-// longer than some seconds: it succeeds, and begins the 10 s anew, or another session came in
+// longer than some seconds: it succeeds, and the 10 s begin again, or another session came in
 // between.
 func (j *Journal) Reserve(ctx context.Context, key, session string, attempt int) (owner string, ok bool, err error) {
 	return j.reserve(ctx, key, session, attempt, reservationAge)

@@ -71,7 +71,7 @@ func TestWaitForAProvider(t *testing.T) {
 	}
 }
 
-// With a next provider nobody waits, nor where the session would end before.
+// With a next provider no session waits, nor where it would end before.
 func TestNoWaitForAProvider(t *testing.T) {
 	for name, c := range map[string]struct {
 		fallbacks []Provider
