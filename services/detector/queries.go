@@ -103,20 +103,14 @@ var errNoPartition = errors.New("no detector owns the telemetry now: one takes o
 // respond sends an answer or an error in the form of nats.go's micro package.
 func (d *process) respond(subject, reply string, answer func() (any, error)) {
 	value, err := answer()
-	out := nats.NewMsg(reply)
-	if err == nil {
-		out.Data, err = json.Marshal(value)
-	}
+	var refused *bus.RefusedError
 	if err != nil {
-		code := "503"
+		refused = &bus.RefusedError{Code: "503", Text: err.Error()}
 		if errors.As(err, &requestError{}) {
-			code = "400"
+			refused.Code = "400"
 		}
-		out.Data = nil
-		out.Header.Set(micro.ErrorHeader, err.Error())
-		out.Header.Set(micro.ErrorCodeHeader, code)
 	}
-	if err := d.in.NC.PublishMsg(out); err != nil {
+	if err := bus.Answer(d.in, reply, value, refused); err != nil {
 		d.log.Warn("cannot answer a query", "subject", subject, "error", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
 	"github.com/tocsin-bus/tocsin/services/investigator/session"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/query"
 )
 
 const (
@@ -59,6 +60,8 @@ type indexed struct {
 	queued uint64
 	// cancelling is when its cancellation was requested, or zero.
 	cancelling time.Time
+	// alert identifies the stored alert that it investigates, or is nil.
+	alert *query.InvestigatedAlert
 }
 
 func newIndex(j *journal.Journal, log *slog.Logger, appended func(id string, seq uint64)) *index {
@@ -228,11 +231,12 @@ func (x *index) fold(e *indexed, facts []session.Fact, m journal.Message) *index
 		return nil
 	}
 	item := session.ItemOf(e.state)
-	next := &indexed{item: &item, state: e.state, attempt: e.state.Attempt(), queued: e.queued, cancelling: e.cancelling}
+	next := &indexed{item: &item, state: e.state, attempt: e.state.Attempt(), queued: e.queued, cancelling: e.cancelling, alert: e.alert}
 	for _, f := range facts {
 		switch {
 		case f.Submitted != nil, f.Retried != nil:
 			next.queued, next.cancelling = m.Seq, time.Time{}
+			next.alert = investigatedAlert(e.state.Submitted().Alert)
 		case f.CancelRequested != nil && next.cancelling.IsZero():
 			next.cancelling = f.Time
 		}

@@ -10,8 +10,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -239,10 +241,24 @@ func (p *process) reachable() error {
 
 // health returns the health that the investigator reports on the bus.
 func (p *process) health() query.Health {
+	h := query.Health{OK: true, Investigator: &query.InvestigatorHealth{}}
 	if err := p.handler.ready(); err != nil {
-		return query.Health{Reason: err.Error()}
+		h.OK, h.Reason = false, err.Error()
 	}
-	return query.Health{OK: true}
+	if b := p.handler.backend.Load(); b != nil {
+		h.Investigator.Queued, h.Investigator.Running = b.index.openCounts()
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.config().Providers)) {
+		if p.breakers.For(name).Open() {
+			h.Investigator.ModelsDown = append(h.Investigator.ModelsDown, name)
+		}
+	}
+	for _, s := range p.registry.Statuses() {
+		if s.LastCheck != nil && !s.Healthy {
+			h.Investigator.ServersDown = append(h.Investigator.ServersDown, s.ID)
+		}
+	}
+	return h
 }
 
 // runSession works on one connection to the bus until ctx ends.
@@ -280,7 +296,11 @@ func (p *process) runSession(ctx context.Context, s *bus.Session) error {
 	group.Go(func() error { defer stop(); return untilStopped(working, w.Run(working)) })
 	group.Go(func() error { return untilStopped(serving, b.run(serving)) })
 	group.Go(func() error { return untilStopped(serving, p.window.Run(serving, s)) })
-	group.Go(func() error { return untilStopped(serving, presence.Serve(serving, s, p.identity, p.health)) })
+	requests := &requests{session: s, backend: b, mask: p.redact, sessionURL: p.sessionURL, log: p.log}
+	group.Go(func() error {
+		defer requests.stop()
+		return untilStopped(serving, presence.Serve(serving, s, p.identity, p.health, requests.endpoints(serving)...))
+	})
 	group.Go(func() error { return b.endCancelled(serving, w.EndCancelled) })
 	group.Go(func() error { return b.forgetDeleted(serving) })
 	group.Go(func() error { return untilStopped(serving, b.followResolutions(serving, s)) })

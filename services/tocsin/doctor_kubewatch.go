@@ -17,7 +17,7 @@ import (
 const healthWait = 300 * time.Millisecond
 
 // services checks what the services report of themselves: the state of the Kubernetes
-// watchers, and the origins whose pages ingest refused. Other checks report services that
+// watchers and of the investigators, and the origins whose pages ingest refused. Other checks report services that
 // do not answer.
 func (d *doctor) services(ctx context.Context, c *bus.Session) []finding {
 	all, err := presence.Collect(ctx, c, healthWait)
@@ -30,7 +30,7 @@ func (d *doctor) services(ctx context.Context, c *bus.Session) []finding {
 				"if such a page is yours, add its origin to TOCSIN_ALLOWED_ORIGINS and restart tocsin; otherwise ignore this")
 		}
 	}
-	return watches(all)
+	return append(watches(all), investigators(all)...)
 }
 
 // maxNamedOrigins is how many origins the doctor names.

@@ -58,6 +58,33 @@ func TestTailOfAlert(t *testing.T) {
 	}
 }
 
+// TestTailOfInvestigation expects a line for each state of an investigation, with what it led to.
+func TestTailOfInvestigation(t *testing.T) {
+	at := time.Date(2026, 1, 28, 14, 30, 0, 0, time.Local)
+	found := alert.Alert{
+		ID: "b", Severity: alert.Error, Category: alert.Kubernetes, App: "web", Title: "Crash: shop/web-1", Detail: "exit code 1", Timestamp: at, Count: 3, DedupKey: "k",
+	}
+	for _, tt := range []struct {
+		investigation alert.Investigation
+		want          string
+	}{
+		{alert.Investigation{SessionID: "s", Status: alert.InvestigationInProgress}, "Investigation in progress: Crash: shop/web-1\n"},
+		{alert.Investigation{SessionID: "s", Status: alert.InvestigationCompleted, Summary: "The pool\x1b is small.", Confidence: alert.Likely},
+			"Investigation completed: Crash: shop/web-1\n          The pool␛ is small.\n"},
+		{alert.Investigation{SessionID: "s", Status: alert.InvestigationFailed, Reason: "no model answers"}, "Investigation failed: Crash: shop/web-1\n          no model answers\n"},
+		{alert.Investigation{Status: alert.InvestigationSkipped, Reason: "max_per_hour"}, "Investigation skipped: Crash: shop/web-1\n          max_per_hour\n"},
+	} {
+		data, err := json.Marshal(alert.RevisionFor(found, tt.investigation))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := tailFormatter{tailCommand: &tailCommand{}, mask: redact.New(), log: slog.New(slog.DiscardHandler)}.alert(bus.Message{Data: data, Time: at})
+		if want := "2026-01-28 14:30:00  error    kubernetes        web         " + tt.want; err != nil || got != want {
+			t.Errorf("%s: got %q, %v\nwant %q", tt.investigation.Status, got, err, want)
+		}
+	}
+}
+
 // TestTailOfNotice expects control characters of an agent's message to be made visible, so
 // that it can neither imitate another line nor control the terminal.
 func TestTailOfNotice(t *testing.T) {

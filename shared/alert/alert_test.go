@@ -146,6 +146,12 @@ func FuzzUnmarshalJSON(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(wire)
+	investigated, err := os.ReadFile(filepath.Join("testdata", "investigation.json"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(investigated)
+	f.Add([]byte(`{"severity":"info","timestamp":"2026-01-28T14:30:00+01:00","investigation":{"status":"skipped","reason":"\u0000"}}`))
 	f.Add([]byte(`{"severity":"info","timestamp":"2026-01-28T14:30:00+01:00","context":{"a":[1,null,{}]},"count":-1}`))
 	f.Add([]byte(`{"severity":"info","timestamp":"0000-01-01T00:00:00+01:00"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -5,15 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/micro"
 )
 
 // ErrNoAnswer is returned when no service answers a request: none is running, or it is busy.
 var ErrNoAnswer = errors.New("no service answers")
 
 // RefusedError is the reason of a service to refuse a request, in words for people.
-type RefusedError struct{ Code, Text string }
+type RefusedError struct {
+	// Code is a status as in HTTP.
+	Code, Text string
+	// RetryAfter is when to try again, in seconds; 0 where the service does not say.
+	RetryAfter int
+}
 
 func (e *RefusedError) Error() string { return e.Text }
 
@@ -37,8 +44,40 @@ func Ask(ctx context.Context, c *Session, subject string, request any) ([]byte, 
 	case err != nil:
 		return nil, fmt.Errorf("ask %s: %w", subject, err)
 	}
-	if text := m.Header.Get("Nats-Service-Error"); text != "" {
-		return nil, &RefusedError{Code: m.Header.Get("Nats-Service-Error-Code"), Text: text}
+	if text := m.Header.Get(micro.ErrorHeader); text != "" {
+		refused := &RefusedError{Code: m.Header.Get(micro.ErrorCodeHeader), Text: text}
+		if n, err := strconv.Atoi(m.Header.Get(retryAfterHeader)); err == nil && n > 0 {
+			refused.RetryAfter = n
+		}
+		return nil, refused
 	}
 	return m.Data, nil
+}
+
+// retryAfterHeader has RefusedError.RetryAfter.
+const retryAfterHeader = "Retry-After"
+
+// Answer answers a request that [Ask] sent: with the JSON of value, or with a refusal where refused
+// is not nil. A value that can't be encoded is a refusal as well.
+func Answer(c *Session, reply string, value any, refused *RefusedError) error {
+	m := nats.NewMsg(reply)
+	if refused == nil {
+		data, err := json.Marshal(value)
+		if err == nil {
+			m.Data = data
+		} else {
+			refused = &RefusedError{Code: "500", Text: "encode the answer: " + err.Error()}
+		}
+	}
+	if refused != nil {
+		m.Header.Set(micro.ErrorHeader, refused.Text)
+		m.Header.Set(micro.ErrorCodeHeader, refused.Code)
+		if refused.RetryAfter > 0 {
+			m.Header.Set(retryAfterHeader, strconv.Itoa(refused.RetryAfter))
+		}
+	}
+	if err := c.NC.PublishMsg(m); err != nil {
+		return fmt.Errorf("answer a request: %w", err)
+	}
+	return nil
 }

@@ -58,6 +58,12 @@ func Result(r ci.Result, mask *redact.Engine) ci.Result {
 	return r
 }
 
+// Value masks and sanitizes every text of a decoded JSON value for a reader that shows each text in
+// one line, names of members included. Lists and maps are changed in place.
+func Value(value any, mask *redact.Engine) any {
+	return safeValue(value, func(text string) string { return sanitize.Visible(mask.String(text)) })
+}
+
 // PageValue sanitizes every text of a decoded JSON value for a web page, names of members
 // included. Lists and maps are changed in place. It masks no secrets.
 func PageValue(value any) any { return safeValue(value, sanitize.Strip) }

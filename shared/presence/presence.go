@@ -41,7 +41,7 @@ const (
 
 // Config identifies the service that answers.
 type Config struct {
-	// Service is its role: ingest, detector, gateway or dashboard.
+	// Service is its role: ingest, detector, gateway, kubewatch or investigator.
 	Service string
 	// ID identifies the instance. It stays over bus sessions.
 	ID string
@@ -56,13 +56,20 @@ func Identify(service, version string, log *slog.Logger) Config {
 	return Config{Service: service, ID: nuid.Next(), Version: version, Started: time.Now(), Logger: log}
 }
 
-// Serve answers query.health on a session until ctx ends, and returns nil then. It adds the
+// Endpoint is a subject that a service answers beside query.health. Of several instances one gets
+// each request.
+type Endpoint struct {
+	Name, Subject string
+	Handle        micro.Handler
+}
+
+// Serve answers query.health and the endpoints on a session until ctx ends, and returns nil then. It adds the
 // same answer to the statistics of the service, for [CollectService]. state returns OK, Reason
 // and the part of the service; Serve sets the rest. It is called from other goroutines, one
 // call at a time, and should take well under a second, because requesters wait no longer. A
 // session serves one service, because its role may answer a request once. The error wraps
 // [bus.ErrClosed] if the session was closed for good.
-func Serve(ctx context.Context, c *bus.Session, cfg Config, state func() query.Health) error {
+func Serve(ctx context.Context, c *bus.Session, cfg Config, state func() query.Health, endpoints ...Endpoint) error {
 	var mu sync.Mutex
 	serialized := func() query.Health { mu.Lock(); defer mu.Unlock(); return state() }
 	service, err := micro.AddService(c.NC, micro.Config{
@@ -72,6 +79,11 @@ func Serve(ctx context.Context, c *bus.Session, cfg Config, state func() query.H
 	})
 	if err != nil {
 		return fmt.Errorf("register the health of the %s: %w", cfg.Service, err)
+	}
+	for _, e := range endpoints {
+		if err := service.AddEndpoint(e.Name, e.Handle, micro.WithEndpointSubject(e.Subject)); err != nil {
+			return errors.Join(fmt.Errorf("register %s of the %s: %w", e.Subject, cfg.Service, err), service.Stop())
+		}
 	}
 	if err := Add(service, cfg, serialized); err != nil {
 		return errors.Join(err, service.Stop())

@@ -76,6 +76,28 @@ func CollectService(ctx context.Context, c *bus.Session, q Request) (all []query
 	return sortedHealth(all), answered, nil
 }
 
+// Running reports whether an instance of a service runs. The error wraps [bus.ErrUnreachable] if
+// the bus can't be reached, and [ErrTimeout] if instances run and none answers before ctx ends.
+func Running(ctx context.Context, c *bus.Session, service string) (bool, error) {
+	if !c.Connected() {
+		return false, errors.Join(bus.ErrUnreachable, c.Why())
+	}
+	subject, err := micro.ControlSubject(micro.PingVerb, prefix+service, "")
+	if err != nil {
+		return false, fmt.Errorf("look for the %s: %w", service, err)
+	}
+	_, err = c.NC.RequestWithContext(ctx, subject, nil)
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, nats.ErrNoResponders):
+		return false, nil
+	case errors.Is(err, context.DeadlineExceeded):
+		err = ErrTimeout
+	}
+	return false, fmt.Errorf("look for the %s: %w", service, err)
+}
+
 func next(ctx context.Context, answers *nats.Subscription, wait time.Duration) (*nats.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()

@@ -8,8 +8,8 @@ const SubjectHealth = "query.health"
 
 // Health is the health of one service, as it reports it.
 type Health struct {
-	// Service is its role on the bus: ingest, detector, gateway, dashboard or kubewatch. ID
-	// identifies its instances.
+	// Service is its role on the bus: ingest, detector, gateway, dashboard, kubewatch or
+	// investigator. ID identifies its instances.
 	Service string `json:"service"`
 	ID      string `json:"id"`
 	// Host is the name of the machine, PID the process.
@@ -22,11 +22,12 @@ type Health struct {
 	Reason string `json:"reason,omitempty"`
 
 	// Only the part of the service is set.
-	Ingest    *IngestHealth    `json:"ingest,omitempty"`
-	Detector  *DetectorHealth  `json:"detector,omitempty"`
-	Gateway   *GatewayHealth   `json:"gateway,omitempty"`
-	Dashboard *DashboardHealth `json:"dashboard,omitempty"`
-	Kubewatch *KubewatchHealth `json:"kubewatch,omitempty"`
+	Ingest       *IngestHealth       `json:"ingest,omitempty"`
+	Detector     *DetectorHealth     `json:"detector,omitempty"`
+	Gateway      *GatewayHealth      `json:"gateway,omitempty"`
+	Dashboard    *DashboardHealth    `json:"dashboard,omitempty"`
+	Kubewatch    *KubewatchHealth    `json:"kubewatch,omitempty"`
+	Investigator *InvestigatorHealth `json:"investigator,omitempty"`
 }
 
 // IngestHealth is the health of an ingest service.
@@ -109,4 +110,16 @@ type ClusterHealth struct {
 	Events uint64 `json:"events"`
 	Faults uint64 `json:"faults"`
 	Logs   uint64 `json:"logs"`
+}
+
+// InvestigatorHealth is the health of an investigator.
+type InvestigatorHealth struct {
+	// Queued and Running count the sessions of all investigators on the bus that wait for a
+	// worker, and that have begun and not ended.
+	Queued  int `json:"queued"`
+	Running int `json:"running"`
+	// ModelsDown are the entries of llm_providers whose last requests failed, so that their
+	// breaker is open; ServersDown are the MCP servers that can't be used.
+	ModelsDown  []string `json:"models_down,omitempty"`
+	ServersDown []string `json:"servers_down,omitempty"`
 }

@@ -34,6 +34,8 @@ var (
 	ErrUnreachable = errors.New("the bus is unreachable: alerts raised meanwhile are delivered when it is back; run tocsin doctor to see why")
 	ErrNoAnswer    = errors.New("the bus does not answer: alerts raised meanwhile are delivered when it does; run tocsin doctor to see why")
 	ErrNoDetector  = errors.New("the detector does not answer: run tocsin doctor to see why")
+	// ErrNoInvestigator is returned where none runs, and where its answer took too long.
+	ErrNoInvestigator = errors.New("no investigator answers: start one with tocsin up --investigator FILE, or run tocsin doctor to see why")
 )
 
 // Client has a session on the bus and opens it again when it is closed.
@@ -104,6 +106,17 @@ func (c *Client) Explain(ctx context.Context, err error) error {
 
 // Ask sends a request to the detector and decodes its reply.
 func Ask[T any](ctx context.Context, c *Client, subject string, request any) (reply T, err error) {
+	return ask[T](ctx, c, subject, request, "the detector", ErrNoDetector)
+}
+
+// AskInvestigator sends a request to an investigator and decodes its reply. The error of a request
+// that is too long for the bus wraps [nats.ErrMaxPayload].
+func AskInvestigator[T any](ctx context.Context, c *Client, subject string, request any) (reply T, err error) {
+	return ask[T](ctx, c, subject, request, "the investigator", ErrNoInvestigator)
+}
+
+// ask sends a request to a service. The error is none where the service does not answer.
+func ask[T any](ctx context.Context, c *Client, subject string, request any, service string, none error) (reply T, err error) {
 	session, err := c.Session()
 	if err != nil {
 		return reply, err
@@ -113,12 +126,12 @@ func Ask[T any](ctx context.Context, c *Client, subject string, request any) (re
 	case errors.Is(err, bus.ErrUnreachable):
 		return reply, ErrUnreachable
 	case errors.Is(err, bus.ErrNoAnswer):
-		return reply, ErrNoDetector
+		return reply, none
 	case err != nil:
 		return reply, err
 	}
 	if err := json.Unmarshal(data, &reply); err != nil {
-		return reply, fmt.Errorf("decode the detector's answer: %w", err)
+		return reply, fmt.Errorf("decode the answer of %s: %w", service, err)
 	}
 	return reply, nil
 }

@@ -71,6 +71,8 @@ func (r *Reader) read(ctx context.Context, q Query) (page, error) {
 		return r.ciResults(ctx, q)
 	case Kubernetes:
 		return r.kubernetes(ctx, q)
+	case Investigations:
+		return r.investigations(ctx, q)
 	case Noise:
 		return r.noiseRules(ctx, q)
 	default:

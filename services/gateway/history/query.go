@@ -14,22 +14,23 @@ type What string
 
 // The values of observe's argument what.
 const (
-	Alerts     What = "alerts"
-	Errors     What = "errors"
-	Logs       What = "logs"
-	Network    What = "network"
-	Vitals     What = "vitals"
-	Actions    What = "actions"
-	CI         What = "ci"
-	Kubernetes What = "kubernetes"
-	Noise      What = "noise"
-	Security   What = "security"
-	Status     What = "status"
+	Alerts         What = "alerts"
+	Errors         What = "errors"
+	Logs           What = "logs"
+	Network        What = "network"
+	Vitals         What = "vitals"
+	Actions        What = "actions"
+	CI             What = "ci"
+	Kubernetes     What = "kubernetes"
+	Investigations What = "investigations"
+	Noise          What = "noise"
+	Security       What = "security"
+	Status         What = "status"
 )
 
 // Whats lists all values of what.
 func Whats() []What {
-	return []What{Alerts, Errors, Logs, Network, Vitals, Actions, CI, Kubernetes, Noise, Security, Status}
+	return []What{Alerts, Errors, Logs, Network, Vitals, Actions, CI, Kubernetes, Investigations, Noise, Security, Status}
 }
 
 // eventKinds are the kinds of events that some values of what read.

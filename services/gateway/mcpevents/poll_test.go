@@ -102,6 +102,38 @@ func TestPoll(t *testing.T) {
 	}
 }
 
+// TestPollOfAnInvestigation: after a client received an alert, the end of its investigation is one
+// more event, with an id of its own; the start is none.
+func TestPollOfAnInvestigation(t *testing.T) {
+	m := newFakeSource()
+	found := testAlert("a")
+	end := alert.Investigation{SessionID: "s", Status: alert.InvestigationCompleted, Summary: "The pool is small.", Confidence: alert.Likely}
+	started := alert.RevisionFor(*found, alert.Investigation{SessionID: "s", Status: alert.InvestigationInProgress})
+	ended := alert.RevisionFor(*found, end)
+	m.add(found, &started, &ended)
+	first, err := poll(t.Context(), m, &subscription{Cursor: cursor(0), MaxEvents: number(1)}, everything(), start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(first.Events); got != "a" || !first.HasMore {
+		t.Fatalf("the first poll has the events %q, more: %t, want the alert alone, and more", got, first.HasMore)
+	}
+	second, err := poll(t.Context(), m, &subscription{Cursor: &first.Cursor}, everything(), start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ids(second.Events), end.RevisionID("a"); got != want {
+		t.Fatalf("the second poll has the events %q, want %q", got, want)
+	}
+	if got := second.Events[0].Data; got.ID != "a" || got.Title != "Investigation completed: title of a" || got.Detail != "" || got.Investigation.Summary != end.Summary {
+		t.Errorf("the event is %+v, want one line with the summary", got)
+	}
+	third, err := poll(t.Context(), m, &subscription{Cursor: &second.Cursor}, everything(), start)
+	if err != nil || len(third.Events) != 0 {
+		t.Errorf("the third poll has the events %q, %v, want none", ids(third.Events), err)
+	}
+}
+
 // TestPollsReturnEveryAlertOnce follows the cursors through a backlog.
 func TestPollsReturnEveryAlertOnce(t *testing.T) {
 	m := newFakeSource()

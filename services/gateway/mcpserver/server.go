@@ -114,7 +114,7 @@ type server struct {
 
 	// started is when the server was created.
 	started time.Time
-	// toolset knows whether the tools for Kubernetes are listed.
+	// toolset knows which tools are listed.
 	toolset *toolset
 	// minRank is the least severity that the client's logging level lets through.
 	minRank atomic.Int32
@@ -150,7 +150,7 @@ func newServer(life *busclient.Lifetime, cfg Config, t transport) *server {
 	s.updates = newResourceUpdates(s)
 	s.kubernetes = kubernetes.NewSubscriptions(kubernetes.SubscriptionsConfig{
 		Bus: s.bus, Life: life, Namespaces: cfg.Kubernetes.Namespaces, Quota: t.quota, Writer: t.output, Accepts: s.accepts,
-		WatchesRead: s.toolset.setRead, WatchSeen: s.toolset.setSeen, Mask: s.mask, Logger: log,
+		WatchesRead: s.toolset.kubernetes.setRead, WatchSeen: s.toolset.kubernetes.setSeen, Mask: s.mask, Logger: log,
 	})
 	if cfg.Client != "" {
 		s.alerts.Identify(inbox.NamedKey(cfg.Client))
@@ -194,7 +194,9 @@ func (s *server) start() {
 		return nil
 	}
 	s.parts.Go(s.alerts.Run)
-	s.parts.Go(func() error { return s.bus.Run(s.onBus, s.alerts.Serve, s.kubernetes.FollowWatches, answerHealth) })
+	s.parts.Go(func() error {
+		return s.bus.Run(s.onBus, s.alerts.Serve, s.kubernetes.FollowWatches, s.lookForInvestigator, answerHealth)
+	})
 	s.parts.Go(func() error { return s.updates.run(ctx) })
 	s.parts.Go(func() error { return writeNotifications(ctx, s.out, s.alerts.Notifications(), s.log) })
 }

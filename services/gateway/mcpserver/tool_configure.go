@@ -220,6 +220,8 @@ type healthReply struct {
 	NotificationsLost uint64 `json:"notifications_lost"`
 	// Kubernetes is nil if no kubewatch was ever seen.
 	Kubernetes *kubernetes.Health `json:"kubernetes,omitempty"`
+	// Investigator is nil if no investigator was ever seen, or its health is unknown.
+	Investigator *history.InvestigatorHealth `json:"investigator,omitempty"`
 	// Notices has the sinks for messages to the user, if any is configured.
 	Notices []notify.Health `json:"notices,omitempty"`
 	Version string          `json:"version"`
@@ -244,6 +246,10 @@ func (s *server) reportHealth(ctx context.Context) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
 	defer cancel()
 	ingest := s.history.Ingest(ctx)
+	var investigator <-chan *history.InvestigatorHealth
+	if s.toolset.investigation.wasSeen() {
+		investigator = s.history.Investigators(ctx)
+	}
 	if status, err := s.history.DetectorStatus(ctx); err != nil {
 		h.Error = sanitize.Visible(err.Error())
 	} else {
@@ -251,6 +257,9 @@ func (s *server) reportHealth(ctx context.Context) (answer, error) {
 	}
 	h.Ingest = (<-ingest).Health
 	h.Kubernetes = s.kubernetes.Health()
+	if investigator != nil {
+		h.Investigator = <-investigator
+	}
 	s.alerts.DiscardDelivered(ctx)
 	err := s.alerts.Do(func(state *delivery.State, _ time.Time) {
 		h.Inbox = inboxHealth{

@@ -26,7 +26,7 @@ type subscribeArgs struct {
 // subscribe starts a subscription with the messages from now on.
 func (s *server) subscribe(ctx context.Context, args subscribeArgs, c call) (answer, error) {
 	s.alerts.WaitForPast(ctx)
-	s.awaitKubewatch(ctx)
+	s.awaitServices(ctx, s.toolset.kubernetes)
 	made, degraded, err := s.kubernetes.Subscribe(ctx, args.Cluster, args.Mode, kubernetes.Filters{
 		Namespaces: args.Namespaces, LabelSelector: args.LabelSelector,
 		InvolvedKind: args.InvolvedKind, InvolvedName: args.InvolvedName, InvolvedNamespace: args.InvolvedNamespace,

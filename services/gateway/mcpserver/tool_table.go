@@ -17,8 +17,10 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/telemetry"
 )
 
-// The names of the tools for Kubernetes, which are listed once a kubewatch was seen.
+// The names of the tools that are listed once a service was seen: investigate an investigator, the
+// others a kubewatch.
 const (
+	toolInvestigate       = "investigate"
 	toolSubscribe         = "events_subscribe"
 	toolUnsubscribe       = "events_unsubscribe"
 	toolListSubscriptions = "events_list_subscriptions"
@@ -55,7 +57,7 @@ func names[S ~string](values []S) []string {
 
 func newSchema[T any]() (*toolschema.Schema[T], error) { return toolschema.New[T](enums()) }
 
-// tools returns all tools, those for Kubernetes last. The table is constant, so an error
+// tools returns all tools, those that need a further service last. The table is constant, so an error
 // in it is a programming error.
 var tools = sync.OnceValue(func() []tool {
 	var all []tool
@@ -67,7 +69,7 @@ var tools = sync.OnceValue(func() []tool {
 	}
 	add(newTool("observe",
 		"Show what happens in the watched apps, newest first, and deliver the alerts raised since your last call (in a second block, each once). "+
-			"what: status (default): whether each app is fine or sends nothing; alerts: the alert history; errors, logs, network, vitals, actions, security: events; ci: the latest CI results; kubernetes: events of watched clusters, and faults with logs; noise: the rules that hide noise. "+
+			"what: status (default): whether each app is fine or sends nothing; alerts: the alert history; errors, logs, network, vitals, actions, security: events; ci: the latest CI results; kubernetes: events of watched clusters, and faults with logs; investigations: the newest, with summaries; noise: the rules that hide noise. "+
 			"Answers have at most 40 KiB: truncated.left_out counts older entries, before reads on.",
 		(*server).observe))
 	add(newTool("configure",
@@ -79,6 +81,9 @@ var tools = sync.OnceValue(func() []tool {
 	add(newTool("notify",
 		"Show the user a message while you go on working: in their terminal, on their dashboard, and wherever else they set up.",
 		(*server).notify))
+	add(newTool(toolInvestigate,
+		"Have agents on the server look for the cause of an alert (alert_id) or of a problem that you describe (data), and return their conclusion, for you to check. It takes minutes: wait_seconds holds the call, session_id reads it again later.",
+		(*server).investigate))
 	add(newTool(toolSubscribe,
 		"Get the messages of a Kubernetes cluster as notifications while you work: mode events (each event) or faults (crashes, crash loops, image pulls, out of memory, nodes not ready, stalled deployments, failed jobs; the containers' logs follow under the same faultId). Needs a namespace or another filter.",
 		(*server).subscribe))
@@ -98,6 +103,9 @@ func Reference() string {
 		b.WriteString("### `" + t.name + "`\n\n" + t.description + "\n\n")
 		if slices.Contains(kubernetesTools, t.name) {
 			b.WriteString("Listed once a `tocsin kubewatch` was seen.\n\n")
+		}
+		if t.name == toolInvestigate {
+			b.WriteString("Listed once an investigator was seen.\n\n")
 		}
 		b.WriteString(t.reference + "\n")
 	}

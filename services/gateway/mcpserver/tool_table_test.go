@@ -121,6 +121,7 @@ func TestBoundsInTags(t *testing.T) {
 		{"observe", "since_seconds", "maximum", int(history.MaxAge / time.Second)},
 		{"observe", "limit", "default", query.DefaultLimit},
 		{"observe", "limit", "maximum", query.MaxLimit},
+		{"investigate", "wait_seconds", "maximum", query.MaxWait},
 		{"configure", "minutes", "maximum", int(silence.MaxDuration / time.Minute)},
 		{"configure", "minutes", "default", int(silence.DefaultDuration / time.Minute)},
 		{"configure", "throttle_seconds", "minimum", notifier.MinThrottleSeconds},
@@ -156,6 +157,11 @@ func TestBoundsInTags(t *testing.T) {
 	}
 	if _, err := mustSchema[configureArgs](t)(`{"action":"silence","dedup_key":"` + strings.Repeat("k", silence.MaxKey) + `"}`); err != nil {
 		t.Errorf("a dedup_key of %d bytes = %v, want no error", silence.MaxKey, err)
+	}
+	for length, want := range map[int]bool{query.MaxInvestigationData: true, query.MaxInvestigationData + 1: false} {
+		if _, err := mustSchema[investigateArgs](t)(`{"data":"` + strings.Repeat("x", length) + `"}`); (err == nil) != want {
+			t.Errorf("data of %d bytes = %v, want accepted %t", length, err, want)
+		}
 	}
 	list := `{"namespaces":["a"` + strings.Repeat(`,"a"`, namespaces.Max) + `]}`
 	if _, err := subscribe(list); err == nil {
@@ -205,7 +211,7 @@ func TestBadArguments(t *testing.T) {
 		in, want string
 	}{
 		{"no object", observe, `[1]`, "the arguments must be a JSON object"},
-		{"what", observe, `{"what":"everything"}`, "what must be one of alerts, errors, logs, network, vitals, actions, ci, kubernetes, noise, security, status"},
+		{"what", observe, `{"what":"everything"}`, "what must be one of alerts, errors, logs, network, vitals, actions, ci, kubernetes, investigations, noise, security, status"},
 		{"what is a number", observe, `{"what":1}`, "what must be one of"},
 		{"app", observe, `{"app":5}`, "app must be a text of at most 2048 bytes"},
 		{"severity", observe, `{"severity_min":"fatal"}`, "severity_min must be one of info, warning, error"},

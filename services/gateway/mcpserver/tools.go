@@ -79,9 +79,9 @@ func newTool[T any](name, description string, handle func(*server, context.Conte
 	}}, nil
 }
 
-// addTools adds the tools to a server, those for Kubernetes as well; filterTools leaves
-// them out of the list where there is no kubewatch. The SDK gets raw arguments, because
-// its own refusals would not name the allowed values.
+// addTools adds all tools to a server; filterTools leaves those out of the list whose service
+// was never seen. The SDK gets raw arguments, because its own refusals would not name the allowed
+// values.
 func (s *server) addTools(m *mcp.Server) {
 	all := tools()
 	for _, t := range all {
@@ -134,10 +134,14 @@ func progressOf(call context.Context, r *mcp.CallToolRequest) progress {
 	if token == nil {
 		return nil
 	}
+	message := "no alert yet"
+	if r.Params.Name == toolInvestigate {
+		message = "the investigation goes on"
+	}
 	return func(done, total time.Duration) {
 		// A client that can't be reached any more gets no answer either.
 		_ = r.Session.NotifyProgress(call, &mcp.ProgressNotificationParams{
-			ProgressToken: token, Progress: done.Seconds(), Total: total.Seconds(), Message: "no alert yet",
+			ProgressToken: token, Progress: done.Seconds(), Total: total.Seconds(), Message: message,
 		})
 	}
 }

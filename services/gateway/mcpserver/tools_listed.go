@@ -8,88 +8,166 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/presence"
 )
 
 const (
-	// kubewatchTimeout is how long after the start tools/list waits for the records of
-	// kubewatches: clients list the tools once, right after the start. A reachable bus needs
-	// some milliseconds for that.
-	kubewatchTimeout = 300 * time.Millisecond
+	// listTimeout is how long after the start tools/list waits until it is known which services
+	// run: clients list the tools once, right after the start. A reachable bus needs some
+	// milliseconds for that.
+	listTimeout = 300 * time.Millisecond
+	// investigatorInterval is the time between two looks for an investigator, until there is
+	// one: a request without an answer costs the bus next to nothing.
+	investigatorInterval = 3 * time.Second
 
 	methodListTools = "tools/list"
 )
 
-// toolset decides whether the tools for Kubernetes are listed: from the moment a kubewatch
-// was seen until the client ends. They can be called before, and fail with the reason.
-type toolset struct {
-	// read is closed once the records of the clusters watched at the start were read, seen
-	// once there was any record.
+// toolGroup is tools that are listed from the moment a service was seen until the client ends.
+// They can be called before, and fail with the reason.
+type toolGroup struct {
+	names []string
+	// read is closed once it is known whether the service ran at the start, seen once it was
+	// seen.
 	read, seen       chan struct{}
 	setRead, setSeen func()
 	// stale reports whether the client's last list lacks these tools.
 	stale atomic.Bool
-	// announce notifies the client's sessions that the list has changed.
-	announce atomic.Pointer[func()]
 }
 
-func newToolset() *toolset {
-	t := &toolset{read: make(chan struct{}), seen: make(chan struct{})}
-	t.setRead = sync.OnceFunc(func() { close(t.read) })
-	t.setSeen = sync.OnceFunc(func() {
-		close(t.seen)
-		t.announceIfStale()
-	})
-	return t
-}
-
-// announceIfStale announces the change to a client whose list is stale: when it happens, and
-// again when the client starts to listen.
-func (t *toolset) announceIfStale() {
-	select {
-	case <-t.seen:
-	default:
-		return
+// listed reports whether the next list has the tools, and records it.
+func (g *toolGroup) listed() bool {
+	g.stale.Store(true) // first, so that an announcement in between is not lost
+	if !g.wasSeen() {
+		return false
 	}
-	if announce := t.announce.Load(); announce != nil && t.stale.Load() {
-		(*announce)()
-	}
+	g.stale.Store(false)
+	return true
 }
 
-// listed reports whether the next list has the tools for Kubernetes, and records it.
-func (t *toolset) listed() bool {
-	t.stale.Store(true) // first, so that an announcement in between is not lost
+func (g *toolGroup) wasSeen() bool {
 	select {
-	case <-t.seen:
-		t.stale.Store(false)
+	case <-g.seen:
 		return true
 	default:
 		return false
 	}
 }
 
-// awaitKubewatch waits, right after the start, until the records of kubewatches were read.
-func (s *server) awaitKubewatch(call context.Context) {
-	timer := time.NewTimer(time.Until(s.started.Add(kubewatchTimeout)))
-	defer timer.Stop()
-	select {
-	case <-s.toolset.read:
-	case <-timer.C:
-	case <-call.Done():
+// toolset decides which tools are listed.
+type toolset struct {
+	// kubernetes needs a kubewatch, investigation an investigator.
+	kubernetes, investigation *toolGroup
+	// announce notifies the client's sessions that the list has changed.
+	announce atomic.Pointer[func()]
+}
+
+func newToolset() *toolset {
+	t := &toolset{}
+	t.kubernetes, t.investigation = t.newGroup(kubernetesTools), t.newGroup([]string{toolInvestigate})
+	return t
+}
+
+func (t *toolset) newGroup(names []string) *toolGroup {
+	g := &toolGroup{names: names, read: make(chan struct{}), seen: make(chan struct{})}
+	g.setRead = sync.OnceFunc(func() { close(g.read) })
+	g.setSeen = sync.OnceFunc(func() {
+		close(g.seen)
+		t.announceIfStale()
+	})
+	return g
+}
+
+func (t *toolset) groups() []*toolGroup { return []*toolGroup{t.kubernetes, t.investigation} }
+
+// announceIfStale announces the change to a client whose list is stale: when it happens, and
+// again when the client starts to listen.
+func (t *toolset) announceIfStale() {
+	announce := t.announce.Load()
+	if announce == nil {
+		return
+	}
+	if slices.ContainsFunc(t.groups(), func(g *toolGroup) bool { return g.wasSeen() && g.stale.Load() }) {
+		(*announce)()
 	}
 }
 
-// filterTools leaves the tools for Kubernetes out of the list until there is a kubewatch.
+// unlisted returns the names of the tools that the next list lacks, and records it.
+func (t *toolset) unlisted() (names []string) {
+	for _, g := range t.groups() {
+		if !g.listed() {
+			names = append(names, g.names...)
+		}
+	}
+	return names
+}
+
+// awaitServices waits, right after the start, until it is known which services run.
+func (s *server) awaitServices(call context.Context, groups ...*toolGroup) {
+	timer := time.NewTimer(time.Until(s.started.Add(listTimeout)))
+	defer timer.Stop()
+	for _, g := range groups {
+		select {
+		case <-g.read:
+		case <-timer.C:
+			return
+		case <-call.Done():
+			return
+		}
+	}
+}
+
+// filterTools leaves tools out of the list whose service was never seen.
 func (s *server) filterTools(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, r mcp.Request) (mcp.Result, error) {
 		if method != methodListTools {
 			return next(ctx, method, r)
 		}
-		s.awaitKubewatch(ctx)
-		all := s.toolset.listed()
+		s.awaitServices(ctx, s.toolset.groups()...)
+		without := s.toolset.unlisted()
 		result, err := next(ctx, method, r)
-		if list, ok := result.(*mcp.ListToolsResult); ok && err == nil && !all {
-			list.Tools = slices.DeleteFunc(list.Tools, func(t *mcp.Tool) bool { return slices.Contains(kubernetesTools, t.Name) })
+		if list, ok := result.(*mcp.ListToolsResult); ok && err == nil {
+			list.Tools = slices.DeleteFunc(list.Tools, func(t *mcp.Tool) bool { return slices.Contains(without, t.Name) })
 		}
 		return result, err
 	}
 }
+
+// lookForInvestigator looks for an investigator on one session on the bus, until there is one or
+// ctx ends.
+func (s *server) lookForInvestigator(ctx context.Context, c *bus.Session) error { //nolint:unparam // busclient.Client.Run needs the error; a failure must not end the session
+	group := s.toolset.investigation
+	if group.wasSeen() {
+		return nil
+	}
+	tick := time.NewTicker(investigatorInterval)
+	defer tick.Stop()
+	for {
+		asking, cancel := context.WithTimeout(ctx, busclient.RequestTimeout)
+		found, err := presence.Running(asking, c, investigatorService)
+		cancel()
+		switch {
+		case err != nil:
+			s.log.Debug("cannot look for an investigator", "error", err) // the next look may succeed
+		case found:
+			group.setSeen()
+		}
+		if err == nil {
+			group.setRead()
+		}
+		if group.wasSeen() {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// investigatorService is the role of investigators.
+const investigatorService = "investigator"

@@ -15,11 +15,14 @@
 //	            has an enum; the tool itself refuses an empty text
 //	lenient     "true": any string is accepted, and enum only documents
 //	bounds      "shown": the schema has the maxLength of a string and the minItems of a list
+//	object      "true": an object is accepted in place of a string, as its JSON. The schema does
+//	            not say so, because some clients support one type of an argument only
 //
 // It knows nothing of MCP and of particular tools.
 package toolschema
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -60,6 +63,8 @@ type field struct {
 	required, lenient bool
 	// boundsShown reports whether the schema has the bounds of strings and lists too.
 	boundsShown bool
+	// object reports whether an object is accepted in place of a string.
+	object bool
 }
 
 // New returns the schema of T. It fails when a tag is malformed.
@@ -102,7 +107,7 @@ func fieldOf(f reflect.StructField, enums Enums) (field, error) {
 	one := field{
 		name: name, description: f.Tag.Get("jsonschema"), index: f.Index, kind: f.Type.Kind(), elements: f.Tag.Get("elements"),
 		required: f.Tag.Get("required") == "true", lenient: f.Tag.Get("lenient") == "true",
-		boundsShown: f.Tag.Get("bounds") == "shown",
+		boundsShown: f.Tag.Get("bounds") == "shown", object: f.Tag.Get("object") == "true",
 	}
 	if name == "" {
 		return one, fmt.Errorf("has no name")
@@ -233,7 +238,14 @@ func (f field) setString(v reflect.Value, value json.RawMessage) (must string) {
 		return ""
 	}
 	var text string
-	if !decode(value, &text) {
+	switch {
+	case f.object && value[0] == '{':
+		var compact bytes.Buffer
+		if json.Compact(&compact, value) != nil {
+			return must
+		}
+		text = compact.String()
+	case !decode(value, &text):
 		return must
 	}
 	switch {

@@ -110,6 +110,28 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestObjects: an argument with the tag object takes an object as its JSON, within its bound.
+func TestObjects(t *testing.T) {
+	s, err := toolschema.New[struct {
+		Data string `json:"data" max:"9" object:"true"`
+	}](nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for in, want := range map[string]string{
+		`{"data":"x"}`: "x", `{"data":{ "a" : 1 }}`: `{"a":1}`, `{"data":{}}`: `{}`, `{"data":""}`: "", `{}`: "",
+	} {
+		if got, err := s.Decode(json.RawMessage(in)); err != nil || got.Data != want {
+			t.Errorf("%s = %q, %v, want %q", in, got.Data, err, want)
+		}
+	}
+	for _, in := range []string{`{"data":{"a":12345}}`, `{"data":[1]}`, `{"data":1}`, `{"data":null}`} {
+		if got, err := s.Decode(json.RawMessage(in)); err == nil || err.Error() != "data must be a text of at most 9 bytes" {
+			t.Errorf("%s = %q, %v, want a refusal", in, got.Data, err)
+		}
+	}
+}
+
 func TestNoArguments(t *testing.T) {
 	s, err := toolschema.New[struct{}](nil)
 	if err != nil {
