@@ -252,8 +252,8 @@ func TestLongestDataIsStored(t *testing.T) {
 	}
 }
 
-// TestAnswersWait: an answer waits for the end of its session. Beyond the bound it does not, and
-// says so.
+// TestAnswersWait: an answer waits for the end of its session. Beyond the bound it does not wait, and
+// has a note.
 func TestAnswersWait(t *testing.T) {
 	r := newRequestRig(t)
 	id := r.post(`{"data":"x"}`)

@@ -58,7 +58,7 @@ func TestInvestigationWireForm(t *testing.T) {
 	}
 }
 
-// TestLongestDataFits: the longest text fits in a message of 2 MiB, whatever its characters.
+// TestLongestDataFits: the longest text fits in a message of 2 MiB, with any characters.
 func TestLongestDataFits(t *testing.T) {
 	const maxPayload = 2 << 20
 	for _, text := range []string{"a", "\x00", "<"} {

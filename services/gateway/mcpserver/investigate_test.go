@@ -140,7 +140,7 @@ func TestInvestigateIsListed(t *testing.T) {
 	if !testrig.Poll(func() bool {
 		return strings.Contains(c.call(t, "configure", `{"action":"health"}`).blocks[0], `"investigator":{"ok":false,"reason":"no investigator answers`)
 	}) {
-		t.Error("timed out: the health does not say that the investigator has gone")
+		t.Error("timed out: the health does not report that the investigator has gone")
 	}
 	if names := c.tools(t); !slices.Contains(names, "investigate") {
 		t.Errorf("tools after the investigator has gone = %v, want investigate to stay", names)

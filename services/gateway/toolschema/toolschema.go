@@ -15,8 +15,8 @@
 //	            has an enum; the tool itself refuses an empty text
 //	lenient     "true": any string is accepted, and enum only documents
 //	bounds      "shown": the schema has the maxLength of a string and the minItems of a list
-//	object      "true": an object is accepted in place of a string, as its JSON. The schema does
-//	            not say so, because some clients support one type of an argument only
+//	object      "true": an object is accepted in place of a string, as its JSON. The schema has
+//	            the string alone, because some clients support one type of an argument only
 //
 // It knows nothing of MCP and of particular tools.
 package toolschema
