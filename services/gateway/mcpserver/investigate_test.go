@@ -93,15 +93,24 @@ func (i *investigator) got() []string {
 	return got
 }
 
-// openWithInvestigator opens a client whose tools include investigate.
+// openWithInvestigator opens a client whose gateway has seen an investigator.
 func (r *rig) openWithInvestigator(t *testing.T, name string) (*client, *investigator) {
 	t.Helper()
 	i := r.startInvestigator(t)
 	c := r.open(t, name)
-	if !testrig.Poll(func() bool { return slices.Contains(c.tools(t), "investigate") }) {
-		t.Fatal("timed out: investigate is not listed")
-	}
+	c.awaitInvestigator(t)
 	return c, i
+}
+
+// awaitInvestigator waits until the gateway has seen an investigator. It lists no tools, so that no
+// change of the list is announced.
+func (c *client) awaitInvestigator(t *testing.T) {
+	t.Helper()
+	if !testrig.Poll(func() bool {
+		return strings.Contains(c.call(t, "configure", `{"action":"health"}`).blocks[0], `"investigator":`)
+	}) {
+		t.Fatal("timed out: the gateway sees no investigator")
+	}
 }
 
 // TestInvestigateIsListed: the tool is listed once an investigator is on the bus, and stays when it
@@ -129,7 +138,9 @@ func TestInvestigateIsListed(t *testing.T) {
 	if names := c.tools(t); !slices.Contains(names, "investigate") || slices.Contains(names, "events_subscribe") {
 		t.Errorf("tools = %v, want investigate and none for Kubernetes", names)
 	}
-	if names := r.open(t, "other").tools(t); !slices.Contains(names, "investigate") {
+	other := r.open(t, "other")
+	other.awaitInvestigator(t)
+	if names := other.tools(t); !slices.Contains(names, "investigate") {
 		t.Errorf("the first list of tools = %v, want investigate in it", names)
 	}
 	const health = `"investigator":{"ok":true,"queued":2,"running":1,"servers_down":["metrics"]}`
