@@ -19,7 +19,7 @@ import (
 const (
 	// startWithin bounds the start of a process, on a busy machine and with the race
 	// detector.
-	startWithin = 30 * time.Second
+	startWithin = time.Minute
 	// stopWithin bounds the end of a process after SIGTERM.
 	stopWithin = 15 * time.Second
 	// quitWithin bounds the end of a process after SIGQUIT.
@@ -109,8 +109,13 @@ var freePorts = []string{"--nats-addr=127.0.0.1:0", "--nats-ws-addr=127.0.0.1:0"
 
 // Up runs tocsin up on free ports and returns when it has written runtime.json.
 func Up(ctx context.Context, bin, stateDir string, args ...string) (*Bus, error) {
+	return UpEnv(ctx, bin, stateDir, nil, args...)
+}
+
+// UpEnv is Up with more environment.
+func UpEnv(ctx context.Context, bin, stateDir string, env []string, args ...string) (*Bus, error) {
 	args = append(append([]string{"up"}, freePorts...), args...)
-	p, err := Start(bin, stateDir, nil, args...)
+	p, err := Start(bin, stateDir, env, args...)
 	if err != nil {
 		return nil, err
 	}
