@@ -3,6 +3,7 @@ package investigator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -74,6 +75,10 @@ func newIndex(j *journal.Journal, log *slog.Logger, appended func(id string, seq
 // follow keeps the index up to date until ctx ends.
 func (x *index) follow(ctx context.Context) error {
 	st, err := x.journal.State(ctx)
+	for err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		x.log.Info("the bus does not say what it has stored; it is asked again", "error", err)
+		st, err = x.journal.State(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("index the sessions: %w", err)
 	}

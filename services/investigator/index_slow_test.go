@@ -1,15 +1,21 @@
 package investigator
 
 import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
-// A list that can't learn in time what is stored shows what the index has.
-func TestListOfASlowBus(t *testing.T) {
+// slowBus returns an index on a bus behind a proxy.
+func slowBus(t *testing.T, logger *slog.Logger) (*index, *bustest.Proxy) {
+	t.Helper()
 	rig := bustest.Cluster(t, 1)
 	rig.Provision(bus.Layout{})
 	rig.Ready()
@@ -22,10 +28,51 @@ func TestListOfASlowBus(t *testing.T) {
 	}
 	t.Cleanup(c.Close)
 	bustest.Eventually(t, "the bus answers", c.Connected)
-	x := newIndex(journal.New(c, bustest.Quiet()), bustest.Quiet(), nil)
-	proxy.Silence()
 	t.Cleanup(proxy.Restore)
+	return newIndex(journal.New(c, bustest.Quiet()), logger, nil), proxy
+}
+
+// A list that can't learn in time what is stored shows what the index has.
+func TestListOfASlowBus(t *testing.T) {
+	x, proxy := slowBus(t, bustest.Quiet())
+	proxy.Silence()
 	if err := x.await(t.Context()); err != nil {
 		t.Errorf("await on a bus that does not answer = %v, want nil", err)
+	}
+}
+
+// notify is closed with the first line that is written to it.
+type notify struct {
+	once    sync.Once
+	written chan struct{}
+}
+
+func (n *notify) Write(p []byte) (int, error) {
+	n.once.Do(func() { close(n.written) })
+	return len(p), nil
+}
+
+// A bus that does not answer at first is asked again: the index does not end.
+func TestIndexStartsOnASlowBus(t *testing.T) {
+	asked := &notify{written: make(chan struct{})}
+	x, proxy := slowBus(t, slog.New(slog.NewTextHandler(asked, nil)))
+	proxy.Silence()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ended := make(chan error, 1)
+	go func() { ended <- x.follow(ctx) }()
+	select {
+	case <-asked.written:
+	case err := <-ended:
+		t.Fatalf("follow ended with %v while the bus did not answer, want it to ask again", err)
+	case <-ctx.Done():
+		t.Fatal("nothing was logged within a minute, want that the bus is asked again")
+	}
+	proxy.Restore()
+	if err := x.awaitReady(ctx); err != nil {
+		t.Errorf("the index is not ready after the bus answered: %v", err)
+	}
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("follow ended with %v, want %v", err, context.Canceled)
 	}
 }
