@@ -76,7 +76,7 @@ func newIndex(j *journal.Journal, log *slog.Logger, appended func(id string, seq
 func (x *index) follow(ctx context.Context) error {
 	st, err := x.journal.State(ctx)
 	for err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		x.log.Info("the bus does not say what it has stored; it is asked again", "error", err)
+		x.log.Info("the bus does not answer; it is asked again", "error", err)
 		st, err = x.journal.State(ctx)
 	}
 	if err != nil {

@@ -161,7 +161,7 @@ func (s *System) AwaitServers(t *testing.T) {
 	})
 }
 
-// misbehaving are the servers of which no test expects that they work.
+// misbehaving are the servers that no test expects to work.
 var misbehaving = []string{"garbage", "hang", "exit", "gone"}
 
 // Submit submits an alert about a subject to a chain once the MCP servers are healthy, and returns
