@@ -1,6 +1,7 @@
 package httpguard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -107,21 +108,57 @@ type Proxy struct {
 	Header string
 }
 
+func (p Proxy) trusts(addr netip.Addr) bool {
+	return slices.ContainsFunc(p.Networks, func(n Network) bool { return n.Contains(addr.Unmap()) })
+}
+
+func (p Proxy) header() string { return cmp.Or(p.Header, DefaultUserHeader) }
+
+// SetUser names the user to another service that trusts this one as a proxy.
+func (p Proxy) SetUser(header http.Header, user, secret string) {
+	header.Set(p.header(), user)
+	if secret != "" {
+		header.Set(ProofHeader, secret)
+	}
+}
+
 // User returns the user that a trusted proxy names, or nothing.
 func (p Proxy) User(r *http.Request) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !slices.ContainsFunc(p.Networks, func(n Network) bool { return n.Contains(from.Addr().Unmap()) }) {
+	if err != nil || !p.trusts(from.Addr()) {
 		return ""
 	}
-	name := p.Header
-	if name == "" {
-		name = DefaultUserHeader
-	}
-	values := r.Header.Values(name)
+	values := r.Header.Values(p.header())
 	if len(values) != 1 { // of two, one may come from the client
 		return ""
 	}
 	return strings.TrimSpace(values[0])
+}
+
+// ProofHeader is the header in which a proxy proves itself with a secret.
+const ProofHeader = "X-Tocsin-Proxy"
+
+// ErrUserTwice is returned when a proxy names the user in two headers of the same name. One of them
+// may come from the client.
+var ErrUserTwice = errors.New("the proxy's header for the user is given twice")
+
+// Author returns the user that a trusted proxy names as the author of what the request does, or
+// nothing. It trusts less than User: a proxy on this machine, where every program has such an
+// address, proves itself by the secret in ProofHeader. Others need not, but a proof must be right.
+func (p Proxy) Author(r *http.Request, secret string) (string, error) {
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return "", nil //nolint:nilerr // the peer of a pipe is no proxy
+	}
+	proofs := r.Header.Values(ProofHeader)
+	proven := secret != "" && len(proofs) == 1 && SameSecret(proofs[0], secret)
+	if !proven && (from.Addr().Unmap().IsLoopback() || len(proofs) > 0) {
+		return "", nil
+	}
+	if p.trusts(from.Addr()) && len(r.Header.Values(p.header())) > 1 {
+		return "", ErrUserTwice
+	}
+	return p.User(r), nil
 }
 
 // Network is an address, or a network such as 10.0.0.0/8.

@@ -93,6 +93,49 @@ func TestProxyUser(t *testing.T) {
 	}
 }
 
+// TestProxyAuthor checks that a proxy on this machine needs a proof, and that a wrong proof counts
+// for nothing anywhere.
+func TestProxyAuthor(t *testing.T) {
+	const user, proof = "X-Forwarded-User", httpguard.ProofHeader
+	for _, c := range []struct {
+		name, secret, from string
+		header             []string
+		want               string
+		err                error
+	}{
+		{"a proxy", "", "192.0.2.1:9", []string{user, " ann "}, "ann", nil},
+		{"a proxy without a user", "", "192.0.2.1:9", nil, "", nil},
+		{"a proxy with its proof", "p", "192.0.2.1:9", []string{user, "ann", proof, "p"}, "ann", nil},
+		{"a proxy without the proof", "p", "192.0.2.1:9", []string{user, "ann"}, "ann", nil},
+		{"a proxy with a wrong proof", "p", "192.0.2.1:9", []string{user, "ann", proof, "q"}, "", nil},
+		{"a proxy with a proof, and no secret is set", "", "192.0.2.1:9", []string{user, "ann", proof, ""}, "", nil},
+		{"a proxy with two proofs", "p", "192.0.2.1:9", []string{user, "ann", proof, "p", proof, "p"}, "", nil},
+		{"a proxy that names two", "", "192.0.2.1:9", []string{user, "ann", user, "bob"}, "", httpguard.ErrUserTwice},
+		{"another machine that names two", "", "192.0.2.2:9", []string{user, "ann", user, "bob"}, "", nil},
+		{"another machine with the proof", "p", "192.0.2.2:9", []string{user, "ann", proof, "p"}, "", nil},
+		{"this machine", "", "127.0.0.1:9", []string{user, "ann"}, "", nil},
+		{"this machine, and no secret is set", "", "127.0.0.1:9", []string{user, "ann", proof, ""}, "", nil},
+		{"this machine without the proof", "p", "127.0.0.1:9", []string{user, "ann"}, "", nil},
+		{"this machine with the proof", "p", "127.0.0.1:9", []string{user, "ann", proof, "p"}, "ann", nil},
+		{"this machine, mapped", "p", "[::ffff:127.0.0.1]:9", []string{user, "ann"}, "", nil},
+		{"a pipe", "p", "pipe", []string{user, "ann", proof, "p"}, "", nil},
+	} {
+		p := httpguard.Proxy{Networks: []httpguard.Network{network(t, "192.0.2.1"), network(t, "127.0.0.1")}}
+		r := request("GET", "localhost", c.header...)
+		r.RemoteAddr = c.from
+		if got, err := p.Author(r, c.secret); got != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s: author %q, %v, want %q, %v", c.name, got, err, c.want, c.err)
+		}
+	}
+	r := request("GET", "localhost")
+	r.RemoteAddr = "127.0.0.1:9"
+	p := httpguard.Proxy{Networks: []httpguard.Network{network(t, "127.0.0.1")}, Header: "Remote-User"}
+	p.SetUser(r.Header, "ann", "p")
+	if got, err := p.Author(r, "p"); got != "ann" || err != nil {
+		t.Errorf("author of a request with SetUser = %q, %v, want ann", got, err)
+	}
+}
+
 func TestBeyond(t *testing.T) {
 	at := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 1} }
 	for _, c := range []struct {

@@ -143,6 +143,17 @@ func (r *Refusal) Answer() Answer {
 	return r.Wrap(append(body, '}'))
 }
 
+// ErrorAnswer returns the refusal as JSON: {"error":"..."}, with the text of the status where there
+// is no message.
+func (r *Refusal) ErrorAnswer() Answer {
+	text := r.Text()
+	if text == "" {
+		text = http.StatusText(r.Status)
+	}
+	body, _ := jsontext.AppendQuote([]byte(`{"error":`), text) // Text leaves nothing that can't be quoted
+	return r.Wrap(append(body, '}'))
+}
+
 // Wrap returns an answer with a body of the caller's and with the refusal's status and
 // headers.
 func (r *Refusal) Wrap(body []byte) Answer {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"path"
 	"runtime/debug"
@@ -113,8 +114,9 @@ type Front struct {
 	notFound *endpoint
 }
 
-// New makes a front. It panics if two routes conflict, or if a pattern ends in "/" or
-// "{name...}": [http.ServeMux] redirects to such a path before anything is checked.
+// New makes a front. It panics if two routes conflict, or if a pattern ends in "/":
+// [http.ServeMux] redirects to such a path before anything is checked. A pattern that ends in
+// "/{name...}" matches the paths below, and not the one without the slash.
 func New(cfg Config) *Front {
 	if cfg.CheckSite == nil {
 		cfg.CheckSite = func(r *http.Request, _ *Route) error { return cfg.Policy.CheckSameSite(r) }
@@ -135,7 +137,7 @@ func New(cfg Config) *Front {
 		if !ok {
 			method, pattern = "", route.Pattern
 		}
-		if strings.HasSuffix(pattern, "/") || strings.HasSuffix(pattern, "...}") {
+		if strings.HasSuffix(pattern, "/") {
 			panic("httpserve: the pattern " + route.Pattern + " matches a subtree")
 		}
 		shown := strings.TrimSuffix(pattern, "{$}")
@@ -153,8 +155,9 @@ func New(cfg Config) *Front {
 		}
 		e.add(method, route)
 	}
-	for pattern := range endpoints { // without this, ServeMux would redirect to add the slash
-		if bare, ok := strings.CutSuffix(pattern, "/{$}"); ok && bare != "" && endpoints[bare] == nil {
+	for _, pattern := range slices.Collect(maps.Keys(endpoints)) { // without this, ServeMux would redirect to add the slash
+		if bare := bareOf(pattern); bare != "" && endpoints[bare] == nil {
+			endpoints[bare] = f.notFound
 			f.mux.Handle(bare, f.notFound)
 		}
 	}
@@ -162,6 +165,17 @@ func New(cfg Config) *Front {
 		f.cfg.NotFound = "not found; the endpoints are: " + strings.Join(f.listed, ", ")
 	}
 	return f
+}
+
+// bareOf returns the path to which ServeMux would add a slash for a pattern, or nothing.
+func bareOf(pattern string) string {
+	if bare, ok := strings.CutSuffix(pattern, "/{$}"); ok {
+		return bare
+	}
+	if i := strings.LastIndex(pattern, "/{"); i >= 0 && strings.HasSuffix(pattern, "...}") {
+		return pattern[:i]
+	}
+	return ""
 }
 
 // Routes returns the routes that are not Unlisted, as "METHOD /path" or "/path".

@@ -36,6 +36,7 @@ func testConfig() httpserve.Config {
 			{Pattern: "POST /things", Answer: text("create"), Proof: httpserve.WriteProof},
 			{Pattern: "DELETE /things/{id}", Answer: text("delete"), Proof: httpserve.TokenProof},
 			{Pattern: "POST /folder/{$}", Answer: text("folder")},
+			{Pattern: "GET /tree/{id...}", Answer: text("tree")},
 			{Pattern: "/any", Answer: text("any")},
 			{Pattern: "GET /hidden", Answer: text("hidden"), Unlisted: true, Label: "page"},
 			{Pattern: "GET /read", Answer: text("read"), Proof: httpserve.ReadProof},
@@ -70,7 +71,7 @@ func send(h http.Handler, method, path string, header ...string) *httptest.Respo
 
 func TestFrontRoutes(t *testing.T) {
 	const token = "Bearer secret"
-	const listed = `{"ok":false,"error":"not found; the endpoints are: GET /things, POST /things, DELETE /things/{id}, POST /folder/, /any, GET /read, GET /panic, GET /late-panic, GET /error, GET /refused"}`
+	const listed = `{"ok":false,"error":"not found; the endpoints are: GET /things, POST /things, DELETE /things/{id}, POST /folder/, GET /tree/{id...}, /any, GET /read, GET /panic, GET /late-panic, GET /error, GET /refused"}`
 	front := httpserve.New(testConfig())
 	for _, c := range []struct {
 		method, path string
@@ -88,6 +89,13 @@ func TestFrontRoutes(t *testing.T) {
 		{"POST", "/folder/", nil, 200, `"folder "`},
 		{"POST", "/folder", nil, 404, listed},
 		{"POST", "/folder/x", nil, 404, listed},
+		{"GET", "/tree/a", nil, 200, `"tree a"`},
+		{"GET", "/tree/a/b/", nil, 200, `"tree a/b/"`},
+		{"GET", "/tree/", nil, 200, `"tree "`},
+		{"GET", "/tree", nil, 404, listed},
+		{"GET", "/tree/a/../../things", nil, 404, listed},
+		{"GET", "/tree/%2e%2e/things", nil, 404, listed},
+		{"GET", "/tree//a", nil, 404, listed},
 		{"GET", "/things/", nil, 404, listed},
 		{"DELETE", "/things/", nil, 404, listed},
 		{"DELETE", "/things/a%2Fb", []string{"Authorization", token}, 404, listed},
@@ -358,7 +366,7 @@ func get(t *testing.T, url string) (string, error) {
 
 // TestFrontRefusesSubtrees checks that no pattern makes ServeMux redirect before the checks.
 func TestFrontRefusesSubtrees(t *testing.T) {
-	for _, pattern := range []string{"GET /sub/", "/sub/", "GET /sub/{rest...}"} {
+	for _, pattern := range []string{"GET /sub/", "/sub/", "GET /sub/{id}/"} {
 		func() {
 			defer func() {
 				if v := recover(); v == nil {
