@@ -71,6 +71,9 @@ type Config struct {
 	AllowedHosts []string
 	// Proxies sign people in, who then need no Token.
 	Proxies Proxies
+	// DashboardURL is the address of the dashboard in links to sessions, where the File has none.
+	// Empty: the default of the file.
+	DashboardURL string
 	// Registry gets the metrics, and /metrics serves it. It may be nil.
 	Registry *prometheus.Registry
 	Logger   *slog.Logger
@@ -184,6 +187,7 @@ func (p *process) load() (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.UseDashboard(p.DashboardURL)
 	s, err := newSettings(cfg, p.settings.Load(), &p.breakers)
 	if err != nil {
 		return nil, err
@@ -392,4 +396,4 @@ func (p *process) compose(s *bus.Session) (*backend, *worker.Worker, error) {
 }
 
 // sessionURL returns the address of a session.
-func (p *process) sessionURL(id string) string { return p.url + "/api/v1/sessions/" + id }
+func (p *process) sessionURL(id string) string { return p.config().SessionURL(id) }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"sync/atomic"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/config"
@@ -117,14 +116,7 @@ func protect(header http.Header, _ *http.Request, _ *httpserve.Route) {
 }
 
 // refuse words refusals: {"error":"..."}.
-func refuse(_ *http.Request, r *httpserve.Refusal) httpserve.Answer {
-	text := r.Text()
-	if text == "" {
-		text = http.StatusText(r.Status)
-	}
-	body, _ := jsontext.AppendQuote([]byte(`{"error":`), text) // Text leaves nothing that can't be quoted
-	return r.Wrap(append(body, '}'))
-}
+func refuse(_ *http.Request, r *httpserve.Refusal) httpserve.Answer { return r.ErrorAnswer() }
 
 // explain returns the refusal of an error of the bus.
 func explain(err error) *httpserve.Refusal {

@@ -53,7 +53,6 @@ func (k *checker) all() {
 	for _, name := range sortedKeys(k.c.Chains) {
 		k.chain("agent_chains."+name, name, k.c.Chains[name], types)
 	}
-	k.notYet("system.dashboard_url", "has no effect yet: links name the investigator's own address")
 	for i, t := range k.c.Triggers {
 		k.trigger(fmt.Sprintf("triggers[%d]", i), t)
 	}
@@ -67,18 +66,13 @@ func (k *checker) all() {
 	}
 	if u, err := url.Parse(k.c.System.DashboardURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		k.errorAt("system.dashboard_url", "is no address: want http:// or https:// and a host")
+	} else if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		k.errorAt("system.dashboard_url", "has a user, a query or a fragment: want the address without")
 	}
 	for i, domain := range k.c.System.Runbooks.AllowedDomains {
 		if strings.ContainsAny(domain, "/:*@ ") {
 			k.errorAt(fmt.Sprintf("system.runbooks.allowed_domains[%d]", i), "%s is no domain: want a host such as github.com", quoted(domain))
 		}
-	}
-}
-
-// notYet warns of a key that a file has and nothing reads.
-func (k *checker) notYet(path, text string) {
-	if line, ok := k.lines[path]; ok {
-		k.warn(line, path, text)
 	}
 }
 

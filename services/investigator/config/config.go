@@ -6,6 +6,7 @@ package config
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Config is a valid configuration. It is read-only.
@@ -233,7 +234,7 @@ type Queue struct {
 
 // System has addresses and what is kept.
 type System struct {
-	DashboardURL     string    `key:"dashboard_url" doc:"address in links; no effect yet" default:"http://127.0.0.1:7480"`
+	DashboardURL     string    `key:"dashboard_url" doc:"address of the dashboard in links to sessions; without it, tocsin up takes that of its own dashboard" default:"http://127.0.0.1:7480"`
 	AllowedWSOrigins []string  `key:"allowed_ws_origins" doc:"further origins of WebSocket clients" later:"true"`
 	Runbooks         Runbooks  `key:"runbooks" doc:"runbooks of alerts"`
 	GitHub           GitHub    `key:"github" doc:"access to GitHub"`
@@ -265,6 +266,19 @@ type Slack struct {
 type Retention struct {
 	Sessions Duration `key:"sessions" doc:"ended sessions, from their end" default:"365d" range:"1m..3650d"`
 	MaxBytes Size     `key:"max_bytes" doc:"all sessions together; new ones are refused at 95%" default:"1GiB" range:"1MiB..1TiB"`
+}
+
+// UseDashboard sets the dashboard's address in links, where the file has none. It is called before
+// the configuration is used.
+func (c *Config) UseDashboard(address string) {
+	if _, named := c.lines["system.dashboard_url"]; !named && address != "" {
+		c.System.DashboardURL = address
+	}
+}
+
+// SessionURL returns the link to a session: the dashboard serves the investigator's API.
+func (c *Config) SessionURL(id string) string {
+	return strings.TrimRight(c.System.DashboardURL, "/") + "/api/v1/sessions/" + id
 }
 
 // Name returns the name of the file.

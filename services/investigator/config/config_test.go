@@ -163,13 +163,55 @@ func full(t *testing.T) *config.Config {
 	for _, w := range warnings {
 		warned = append(warned, w.Path+" "+w.Text)
 	}
-	want := []string{
-		"system.dashboard_url has no effect yet: links name the investigator's own address",
-	}
-	if diff := cmp.Diff(want, warned); diff != "" {
+	if diff := cmp.Diff([]string(nil), warned); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 	return c
+}
+
+// TestDeployed checks that the examples of deploy/ are valid.
+func TestDeployed(t *testing.T) {
+	for _, file := range []string{"compose/investigator.yaml", "kubernetes/investigator/configuration.yaml"} {
+		data, err := os.ReadFile("../../../deploy/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, warnings, err := config.Parse(data, file, env)
+		if err != nil {
+			t.Errorf("%s: %v, want no error", file, err)
+			continue
+		}
+		if len(warnings) > 0 {
+			t.Errorf("%s: warnings %v, want none", file, warnings)
+		}
+		if plan, err := c.Plan(config.PlanRequest{AlertType: "incident"}); err != nil || plan.Chain != "incident" {
+			t.Errorf("%s: the plan of an incident is %q, %v, want incident", file, plan.Chain, err)
+		}
+	}
+}
+
+// TestSessionURL checks which dashboard links name, with and without a slash at the end.
+func TestSessionURL(t *testing.T) {
+	for _, c := range []struct{ name, file, runs, want string }{
+		{"neither", "", "", "http://127.0.0.1:7480/api/v1/sessions/x"},
+		{"a dashboard that runs", "", "http://127.0.0.1:9", "http://127.0.0.1:9/api/v1/sessions/x"},
+		{"the file", "https://alerts.example/tocsin/", "", "https://alerts.example/tocsin/api/v1/sessions/x"},
+		{"both", "https://alerts.example", "http://127.0.0.1:9", "https://alerts.example/api/v1/sessions/x"},
+		{"the file with the default", "http://127.0.0.1:7480", "http://127.0.0.1:9", "http://127.0.0.1:7480/api/v1/sessions/x"},
+	} {
+		text := "llm_providers: { local: { type: openai, model: m, base_url: \"http://127.0.0.1:1/v1\" } }\ndefaults: { llm_provider: local }\n"
+		if c.file != "" {
+			text += "system: { dashboard_url: \"" + c.file + "\" }\n"
+		}
+		cfg, _, err := config.Parse([]byte(text), "f", env)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		cfg.UseDashboard(c.runs)
+		if got := cfg.SessionURL("x"); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
 }
 
 func TestPlan(t *testing.T) {
