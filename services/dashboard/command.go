@@ -22,12 +22,18 @@ type AddrFlag struct {
 type Flags struct {
 	// DashboardAddr has no default here: see Config.Addr.
 	AddrFlag
-	DeskCreds string `help:"With an external NATS: credentials of the role gateway, for the actions of people on the dashboard. Without, it shows alerts only." env:"TOCSIN_DESK_CREDS" placeholder:"FILE"`
-	BusWSURL  string `name:"bus-ws-url" help:"With an external NATS: URL of its websocket for browsers, such as wss://nats.example:443. Without, pages use /events/stream." env:"TOCSIN_BUS_WS_URL" placeholder:"URL"`
+	DeskCreds       string `help:"With an external NATS: credentials of the role gateway, for the actions of people on the dashboard. Without, it shows alerts only." env:"TOCSIN_DESK_CREDS" placeholder:"FILE"`
+	InvestigatorURL string `name:"investigator-url" help:"URL of the investigator, whose API the dashboard serves under /api/v1/. Default: the one that runs on the state directory." env:"TOCSIN_INVESTIGATOR_URL" placeholder:"URL"`
+	BusWSURL        string `name:"bus-ws-url" help:"With an external NATS: URL of its websocket for browsers, such as wss://nats.example:443. Without, pages use /events/stream." env:"TOCSIN_BUS_WS_URL" placeholder:"URL"`
 }
 
-// Validate checks the URL of the websocket.
+// Validate checks the URLs of the websocket and of the investigator.
 func (f Flags) Validate() error {
+	if f.InvestigatorURL != "" {
+		if _, err := parseInvestigatorURL(f.InvestigatorURL); err != nil {
+			return fmt.Errorf("--investigator-url: %w", err)
+		}
+	}
 	if f.BusWSURL == "" {
 		return nil
 	}
@@ -43,6 +49,7 @@ type ListenFlags struct {
 	Token        string   `help:"Bearer token that every HTTP write needs, and beyond loopback every read; people sign in with it on the page. Required to listen on anything but loopback." env:"TOCSIN_TOKEN" placeholder:"TOKEN"`
 	AllowedHosts []string `name:"allowed-host" help:"Host header that is allowed beside loopback, such as that of a proxy in front; may be repeated." env:"TOCSIN_ALLOWED_HOSTS" placeholder:"HOST"`
 	service.ProxyFlags
+	ProxySecret string `help:"Secret in X-Tocsin-Proxy: a trusted proxy on this machine sends it, and the dashboard sends it to the investigator with the name of the proxy's user." env:"TOCSIN_PROXY_SECRET" placeholder:"SECRET"`
 }
 
 // Command runs the dashboard alone.
@@ -56,13 +63,17 @@ type Command struct {
 func (f Flags) Config(env service.Env, joins service.BusFlags, listen ListenFlags) Config {
 	cfg := Config{
 		Bus: env.Bus(joins), Addr: f.DashboardAddr, Token: listen.Token, AllowedHosts: listen.AllowedHosts, Proxy: listen.Proxy(),
-		Version: env.Version.Version, Logger: env.Logger,
+		Version: env.Version.Version, Logger: env.Logger, ProxySecret: listen.ProxySecret,
+		Investigator: Investigator{URL: func() string { return f.InvestigatorURL }, Secret: listen.ProxySecret},
 	}
 	actions := cfg.Bus
 	cfg.Actions = &actions
 	if !joins.External() {
 		dir := statedir.At(env.StateDir)
 		cfg.Browser = Browser{URL: announcedURL(dir), Key: KeyIn(dir)}
+		if f.InvestigatorURL == "" {
+			cfg.Investigator.URL = announcedInvestigator(dir)
+		}
 		return cfg
 	}
 	cfg.Browser = Browser{URL: func() string { return f.BusWSURL }, Key: fileKey(joins.NATSCreds), Check: true}

@@ -50,6 +50,11 @@ type Config struct {
 	Token string
 	// Proxy is a trusted proxy in front, whose users need no Token.
 	Proxy httpguard.Proxy
+	// ProxySecret is what a trusted proxy on this machine sends in [httpguard.ProofHeader]. Without
+	// it, the users of such a proxy are not named to the investigator.
+	ProxySecret string
+	// Investigator is the investigator whose API is served under /api/v1/.
+	Investigator Investigator
 	// AllowedHosts are accepted as Host beside loopback and a host in Addr, see
 	// [httpguard.Policy]. Pages of other origins are refused.
 	AllowedHosts []string
@@ -88,6 +93,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+	defer h.forwarder.transport.CloseIdleConnections()
 	g.Go(func() error { defer stop(); return h.feed.run(ctx, serving) })
 	g.Go(func() error { h.hub.Run(serving); return nil })
 	g.Go(func() error { return h.actions.run(serving) })

@@ -21,10 +21,12 @@ type handler struct {
 	access  httpguard.Access
 	signIns *signIns
 	browser Browser
-	version string
-	page    *web.Page
-	metrics *metrics
-	log     *slog.Logger
+	// forwarder serves the API of the investigator.
+	forwarder *forwarder
+	version   string
+	page      *web.Page
+	metrics   *metrics
+	log       *slog.Logger
 
 	// serving ends when the dashboard stops.
 	serving context.Context
@@ -49,6 +51,7 @@ func newHandler(serving context.Context, cfg Config) (*handler, error) {
 		page: page, metrics: newMetrics(cfg.Registry), log: cfg.Logger, serving: serving, readers: make(chan struct{}, maxReaders),
 	}
 	h.access = httpguard.Access{Token: cfg.Token, Exposed: cfg.exposed, Proxy: cfg.Proxy, SignedIn: h.signedIn}
+	h.forwarder = newForwarder(cfg, h.access)
 	mask := redact.New()
 	h.hub = fanout.New(cfg.backlog, func(alerts int) {
 		h.metrics.dropped.Add(float64(alerts))

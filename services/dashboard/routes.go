@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"net/http"
+
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 )
 
@@ -21,6 +23,8 @@ const (
 	pathAlive    = "/healthz"
 	pathReady    = "/readyz"
 	pathMetrics  = "/metrics"
+	// pathInvestigation is the API of the investigator.
+	pathInvestigation = "/api/v1"
 )
 
 // pageLabel is the metrics' label for all files of the page.
@@ -48,11 +52,16 @@ func (h *handler) routes() []httpserve.Route {
 		{Pattern: "POST " + pathAcks, Answer: answerJSON(h.ack), Proof: write},
 		{Pattern: "DELETE " + pathAcks + "/{id}", Answer: answerJSON(h.unack), Proof: write},
 		{Pattern: "GET " + pathNotices, Answer: answerJSON(h.notices), Proof: read},
+		{Pattern: "GET " + pathInvestigation + "/{path...}", Handle: h.forwarder.forward, Proof: read, Refuse: refuseForward},
+		{Pattern: "POST " + pathInvestigation + "/{path...}", Handle: h.forwarder.forward, Proof: write, Refuse: refuseForward},
 		{Pattern: "GET " + pathAlive, Answer: httpserve.Alive},
 		{Pattern: "GET " + pathReady, Answer: httpserve.Ready(h.access, httpserve.RetryAfter, h.ready)},
 		{Pattern: "GET " + pathMetrics, Handle: httpserve.Plain(h.metrics.page), Proof: read},
 	}...)
 }
+
+// refuseForward words refusals as the investigator does.
+func refuseForward(_ *http.Request, r *httpserve.Refusal) httpserve.Answer { return r.ErrorAnswer() }
 
 // pageRoutes returns the routes of the page's files. Only the first is listed.
 func (h *handler) pageRoutes() []httpserve.Route {

@@ -21,7 +21,8 @@ func TestEveryRoute(t *testing.T) {
 	const url = "http://127.0.0.1:7480"
 	sweep := httpservetest.Sweep{URL: url, Methods: []string{"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"}, Render: renderRoute, Paths: []string{
 		"/", pathStream, pathSession, pathSignIn, pathAlerts, pathHealth, pathStatus, pathVitals, pathEvents, pathNoise, pathSilences, pathSilences + "/x",
-		pathSilences + "/", pathSilences + "/x/y", pathAcks, pathAcks + "/x", pathNotices, pathAlive, pathReady, pathMetrics,
+		pathSilences + "/", pathSilences + "/x/y", pathAcks, pathAcks + "/x", pathNotices,
+		pathInvestigation, pathInvestigation + "/", pathInvestigation + "/sessions", pathInvestigation + "/alerts", pathInvestigation + "/../session", pathAlive, pathReady, pathMetrics,
 		"/nothing", "//", "/../healthz", "/api/./alerts", "/api%2Falerts", "/%61pi/alerts", pathSilences + "/a%2Fb", pathSilences + "/a%20b", "*",
 	}}
 	sweep.Skip = func(sender, method, path string) bool { // a stream that is allowed has no end

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -121,6 +124,7 @@ func (c *upCommand) serve(ctx context.Context, env service.Env) (at statedir.Run
 	defer func() { err = errors.Join(err, lock.Release()) }()
 
 	u := up{cmd: c, env: env, lock: lock, runtime: statedir.Runtime{PID: os.Getpid(), Version: env.Version.Version, NATSURL: withoutUsers(c.NATSURL)}}
+	u.proxySecret = cmp.Or(c.Investigation.ProxySecret, rand.Text())
 	busConfig := env.Bus(c.BusFlags)
 	if !c.External() {
 		server, err := embedded.Start(ctx, embedded.Config{
@@ -173,6 +177,10 @@ type up struct {
 	announced bool
 	// browser is how browsers join the embedded bus.
 	browser dashboard.Browser
+	// proxySecret proves the dashboard to the investigator of this process, whose URL is
+	// investigatorURL once it listens.
+	proxySecret     string
+	investigatorURL atomic.Pointer[string]
 	// lastUse is when an event was last accepted, in Unix nanoseconds.
 	lastUse atomic.Int64
 }
@@ -206,10 +214,11 @@ func (u *up) run(ctx context.Context, busConfig bus.Config) error {
 	}()
 
 	page := make(chan string, 1)
+	pageKnown := make(chan string, 1) // for the investigator
 	dashboardDone := make(chan error, 1)
 	go func() {
 		defer stopAccepting() // an empty dashboard would look as if nothing were wrong
-		dashboardDone <- dashboard.Run(dashboardCtx, u.dashboard(busConfig, registry, func(url string) { page <- url }))
+		dashboardDone <- dashboard.Run(dashboardCtx, u.dashboard(busConfig, registry, func(url string) { page <- url; pageKnown <- url }))
 	}()
 
 	ingestCfg := u.cmd.Config(u.server == nil, registry)
@@ -224,7 +233,15 @@ func (u *up) run(ctx context.Context, busConfig bus.Config) error {
 	investigating := make(chan string, 1)
 	if u.cmd.Investigation.Investigator != "" {
 		group.Go(func() error {
-			return u.investigate(accepting, busConfig, registry, func(url string) { investigating <- url })
+			select {
+			case <-accepting.Done():
+				return nil
+			case dashboardURL := <-pageKnown:
+				return u.investigate(accepting, busConfig, registry, dashboardURL, func(url string) {
+					u.investigatorURL.Store(&url)
+					investigating <- url
+				})
+			}
 		})
 	} else {
 		investigating <- ""
@@ -266,9 +283,17 @@ func (u *up) run(ctx context.Context, busConfig bus.Config) error {
 func (u *up) dashboard(busConfig bus.Config, registry *prometheus.Registry, ready func(string)) dashboard.Config {
 	c := u.cmd
 	cfg := c.Dashboard.Config(u.env, c.BusFlags, dashboard.ListenFlags{
-		Token: c.Token, AllowedHosts: c.AllowedHosts, ProxyFlags: c.ProxyFlags,
+		Token: c.Token, AllowedHosts: c.AllowedHosts, ProxyFlags: c.ProxyFlags, ProxySecret: c.Investigation.ProxySecret,
 	})
 	cfg.Registry, cfg.Ready = registry, ready
+	if c.Investigation.Investigator != "" {
+		cfg.Investigator = dashboard.Investigator{Secret: u.proxySecret, URL: func() string {
+			if url := u.investigatorURL.Load(); url != nil {
+				return *url
+			}
+			return ""
+		}}
+	}
 	switch {
 	case u.server != nil:
 		cfg.Bus, cfg.Actions, cfg.Browser = busConfig, &busConfig, u.browser
@@ -278,11 +303,20 @@ func (u *up) dashboard(busConfig bus.Config, registry *prometheus.Registry, read
 	return cfg
 }
 
-// investigate runs an investigator until ctx ends.
-func (u *up) investigate(ctx context.Context, busConfig bus.Config, registry *prometheus.Registry, ready func(string)) error {
+// loopback are the addresses from which the dashboard of this process reaches the investigator.
+var loopback = []httpguard.Network{
+	{Prefix: netip.MustParsePrefix("127.0.0.0/8")}, {Prefix: netip.MustParsePrefix("::1/128")},
+}
+
+// investigate runs an investigator until ctx ends. It trusts the users that the dashboard of this
+// process names, which proves itself by the secret. Links to sessions name that dashboard, unless
+// the configuration names another.
+func (u *up) investigate(ctx context.Context, busConfig bus.Config, registry *prometheus.Registry, dashboardURL string, ready func(string)) error {
 	c := u.cmd
 	cfg := c.Investigation.Config(u.env, investigator.ListenFlags{Token: c.Token, AllowedHosts: c.AllowedHosts, ProxyFlags: c.ProxyFlags})
 	cfg.Bus, cfg.Provision, cfg.Layout, cfg.Registry, cfg.Ready = busConfig, u.server == nil, c.Layout(), registry, ready
+	cfg.DashboardURL = dashboardURL
+	cfg.Proxies.Networks, cfg.Proxies.Secret = slices.Concat(cfg.Proxies.Networks, loopback), u.proxySecret
 	hangup, stop := investigator.Hangup()
 	defer stop()
 	cfg.Hangup = hangup
