@@ -23,7 +23,7 @@ cd "$(dirname "$0")/../.."
 registry=${REGISTRY:-ghcr.io/tocsin-bus}
 tag=${TAG:-local}
 platforms=${PLATFORMS:-linux/$(go env GOARCH)}
-images=${IMAGES:-tocsin-ingest tocsin-detector tocsin-gateway tocsin-dashboard tocsin-kubewatch tocsin}
+images=${IMAGES:-tocsin-ingest tocsin-detector tocsin-gateway tocsin-dashboard tocsin-kubewatch tocsin-investigator tocsin}
 version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo dev)}
 commit=${COMMIT:-$(git rev-parse HEAD 2>/dev/null || echo unknown)}
 # All timestamps in a build are the time of the commit.

@@ -99,7 +99,7 @@ func TestImagesAreMinimal(t *testing.T) {
 	defer func() { _ = docker.Close() }()
 	for name, image := range map[string]string{
 		"tocsin-ingest": built.Ingest, "tocsin-detector": built.Detector, "tocsin-gateway": built.Gateway,
-		"tocsin-dashboard": built.Dashboard, "tocsin-kubewatch": built.Kubewatch, "tocsin": built.Tocsin,
+		"tocsin-dashboard": built.Dashboard, "tocsin-kubewatch": built.Kubewatch, "tocsin-investigator": built.Investigator, "tocsin": built.Tocsin,
 	} {
 		got, err := docker.ImageInspect(t.Context(), image)
 		if err != nil {

@@ -39,7 +39,7 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"balancer", "dashboard", "detector-1", "detector-2", "gateway", "grafana", "ingest-1", "ingest-2", "kubewatch-1", "kubewatch-2", "nats-1", "nats-2", "nats-3", "prometheus", "provision", "stores",
+		"balancer", "dashboard", "detector-1", "detector-2", "gateway", "grafana", "ingest-1", "ingest-2", "investigator", "kubewatch-1", "kubewatch-2", "nats-1", "nats-2", "nats-3", "prometheus", "provision", "stores",
 	}
 	if got := slices.Sorted(maps.Keys(project.Services)); !slices.Equal(got, want) {
 		t.Errorf("got services %v, want %v", got, want)
@@ -101,7 +101,7 @@ func TestCompose(t *testing.T) {
 		"ingest-1": {"ingest"}, "ingest-2": {"ingest"}, "detector-1": {"detector"}, "detector-2": {"detector"},
 		"gateway": {"gateway"}, "dashboard": {"dashboard", "gateway"}, "provision": {"provisioner"},
 		"kubewatch-1": {"kubeconfig", "kubewatch"}, "kubewatch-2": {"kubeconfig", "kubewatch"},
-		"prometheus": {"token"},
+		"investigator": {"investigator"}, "prometheus": {"token"},
 	} {
 		var got []string
 		for _, s := range project.Services[service].Secrets {
@@ -184,7 +184,7 @@ func TestComposeIsValid(t *testing.T) {
 	if exec.Command("docker", "compose", "version").Run() != nil {
 		command = []string{program(t, "docker-compose")}
 	}
-	args := append(slices.Clone(command[1:]), "-f", deploy(t, "compose", "compose.yaml"), "--profile", "monitoring", "--profile", "gateway", "--profile", "kubernetes", "config", "--quiet")
+	args := append(slices.Clone(command[1:]), "-f", deploy(t, "compose", "compose.yaml"), "--profile", "monitoring", "--profile", "gateway", "--profile", "kubernetes", "--profile", "investigator", "config", "--quiet")
 	must(t, t.TempDir(), composeEnv(), command[0], args...)
 }
 

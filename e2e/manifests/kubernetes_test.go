@@ -43,6 +43,9 @@ var watchingOne = map[string]string{
 	"cluster": "components: [../../kubewatch, ../../kubewatch/namespaced]",
 }
 
+// investigating is the line of the overlay cluster that enables the investigator.
+const investigating = "components: [../../investigator]"
+
 const (
 	// oneNamespace names that namespace.
 	oneNamespace = "configMapGenerator: [{ name: kubewatch, literals: [namespace=shop] }]"
@@ -77,7 +80,7 @@ func apiServer(t *testing.T) string {
 // overlay builds an overlay of a copy of deploy/ with the secrets that a person makes,
 // and returns each object as YAML. A name with +kubewatch has that enabled, with
 // +namespaced for one namespace only, and with +closed without access to the API
-// server.
+// server. One with +investigator has the investigator enabled.
 func overlay(t *testing.T, name string) [][]byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,7 +90,7 @@ func overlay(t *testing.T, name string) [][]byte {
 	name, watches, _ := strings.Cut(name, "+")
 	at := filepath.Join(dir, "kubernetes", "overlays", name)
 	lines := map[string][]string{
-		"kubewatch": {watching[name], apiServerAccess}, "namespaced": {watchingOne[name], oneNamespace, apiServerAccess}, "closed": {watching[name]},
+		"kubewatch": {watching[name], apiServerAccess}, "namespaced": {watchingOne[name], oneNamespace, apiServerAccess}, "closed": {watching[name]}, "investigator": {investigating},
 	}[watches]
 	file := filepath.Join(at, "kustomization.yaml")
 	if err := os.WriteFile(file, slices.Concat(read(t, file), []byte(strings.Join(lines, "\n")+"\n")), 0o600); err != nil {
@@ -111,6 +114,7 @@ func overlay(t *testing.T, name string) [][]byte {
 	}
 	write("keys/keys.env", public)
 	write("keys/routes.env", "TOCSIN_ROUTES_PASSWORD=Rpassword\n")
+	write("../../investigator/investigator.env", "ANTHROPIC_API_KEY=secret\n")
 	// The restrictions on loaded files are those of kubectl apply -k.
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), at)
 	if err != nil {
@@ -231,7 +235,7 @@ func installed(t *testing.T, name string) *installation {
 	return i
 }
 
-var overlays = []string{"single", "cluster", "single+kubewatch", "cluster+kubewatch", "single+namespaced", "cluster+namespaced"}
+var overlays = []string{"single", "cluster", "single+kubewatch", "cluster+kubewatch", "single+namespaced", "cluster+namespaced", "cluster+investigator"}
 
 // TestSchemas checks each object against the schemas of a server, which
 // kubectl-validate has. That is a program of its own, because its Kubernetes modules
@@ -493,7 +497,13 @@ func TestNetworkPolicies(t *testing.T) {
 
 // TestKeysAreForTheirRole checks that pods have their role's key only.
 func TestKeysAreForTheirRole(t *testing.T) {
-	i := installed(t, "cluster+kubewatch")
+	for _, name := range []string{"cluster+kubewatch", "cluster+investigator"} {
+		checkKeys(t, installed(t, name))
+	}
+}
+
+func checkKeys(t *testing.T, i *installation) {
+	t.Helper()
 	for _, p := range i.pods {
 		var got []string
 		for _, v := range p.spec.Spec.Volumes {
@@ -504,11 +514,57 @@ func TestKeysAreForTheirRole(t *testing.T) {
 		}
 		want := map[string][]string{
 			"ingest": {"ingest"}, "detector": {"detector"}, "dashboard": {"dashboard", "gateway"}, "provision": {"provisioner"},
-			"kubewatch": {"kubewatch"}, "nats": nil,
+			"kubewatch": {"kubewatch"}, "investigator": {"investigator"}, "nats": nil,
 		}[p.name]
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("%s: got keys %v, want %v", p.name, got, want)
 		}
+	}
+}
+
+// TestInvestigator checks that the component is off by default, that its pods have the
+// configuration and the keys that it names, and that the dashboard finds them.
+func TestInvestigator(t *testing.T) {
+	for _, name := range []string{"cluster", "cluster+kubewatch"} {
+		if i := installed(t, name); slices.ContainsFunc(i.pods, func(p pod) bool { return p.name == "investigator" }) {
+			t.Errorf("%s has an investigator, want none", name)
+		}
+	}
+	i := installed(t, "cluster+investigator")
+	var service corev1.Service
+	for _, s := range i.services {
+		if s.Name == "investigator" {
+			service = s
+		}
+	}
+	found := map[string]bool{}
+	for _, p := range i.pods {
+		c := p.spec.Spec.Containers[0]
+		switch p.name {
+		case "investigator":
+			found[p.name] = true
+			for _, from := range c.EnvFrom {
+				if strings.HasPrefix(from.SecretRef.Name, "investigator-keys-") {
+					found["keys"] = slices.Equal(i.configs["Secret/"+from.SecretRef.Name], []string{"ANTHROPIC_API_KEY"})
+				}
+			}
+			for _, v := range p.spec.Spec.Volumes {
+				if v.ConfigMap != nil {
+					found["configuration"] = slices.Equal(i.configs["ConfigMap/"+v.ConfigMap.Name], []string{"investigator.yaml"})
+				}
+			}
+		case "dashboard":
+			url := fmt.Sprintf("http://%s:%d", service.Name, service.Spec.Ports[0].Port)
+			found[p.name] = slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "TOCSIN_INVESTIGATOR_URL" && e.Value == url })
+		}
+	}
+	for _, what := range []string{"investigator", "keys", "configuration", "dashboard"} {
+		if !found[what] {
+			t.Errorf("the component investigator: %s is not connected, want it", what)
+		}
+	}
+	if !strings.Contains(string(read(t, deploy(t, "kubernetes", "README.md"))), investigating) {
+		t.Errorf("deploy/kubernetes/README.md: got no %q, want it", investigating)
 	}
 }
 
@@ -674,6 +730,7 @@ func TestSecretsAreNotCommitted(t *testing.T) {
 	for _, file := range []string{
 		"compose/.env", "compose/keys/ingest.nk", "compose/keys/kubeconfig", "kubernetes/overlays/cluster/keys/ingest.nk",
 		"kubernetes/overlays/cluster/token.env", "kubernetes/overlays/single/token.env",
+		"kubernetes/investigator/investigator.env",
 	} {
 		must(t, deploy(t), nil, git, "check-ignore", "-q", file)
 	}

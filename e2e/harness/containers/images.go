@@ -20,7 +20,7 @@ const tag = "e2e"
 
 // Images has the names of the images that Build has built.
 type Images struct {
-	Ingest, Detector, Gateway, Dashboard, Kubewatch, Tocsin string
+	Ingest, Detector, Gateway, Dashboard, Kubewatch, Investigator, Tocsin string
 	// NATS is a NATS server. It runs as the same user as the others, and may write
 	// below /data.
 	NATS string
@@ -40,7 +40,7 @@ func Build(ctx context.Context) (Images, error) {
 	images := Images{}
 	for name, to := range map[string]*string{
 		"tocsin-ingest": &images.Ingest, "tocsin-detector": &images.Detector, "tocsin-gateway": &images.Gateway,
-		"tocsin-dashboard": &images.Dashboard, "tocsin-kubewatch": &images.Kubewatch, "tocsin": &images.Tocsin,
+		"tocsin-dashboard": &images.Dashboard, "tocsin-kubewatch": &images.Kubewatch, "tocsin-investigator": &images.Investigator, "tocsin": &images.Tocsin,
 	} {
 		*to = "tocsin-e2e/" + name + ":" + tag
 		if !strings.Contains(out, *to+"\n") {
