@@ -285,18 +285,18 @@ func (x *index) await(ctx context.Context) error {
 	return nil
 }
 
-// awaitSeq waits until a message was applied, or ctx ends.
-func (x *index) awaitSeq(ctx context.Context, seq uint64) {
+// awaitSeq waits until a message was applied, and reports false where ctx ends before.
+func (x *index) awaitSeq(ctx context.Context, seq uint64) bool {
 	for {
 		x.mu.Lock()
 		applied, moved := x.applied, x.moved
 		x.mu.Unlock()
 		if applied >= seq {
-			return
+			return true
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return false
 		case <-moved:
 		}
 	}
@@ -331,6 +331,17 @@ func (x *index) size() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return len(x.entries)
+}
+
+// hasEnded reports whether a session is known to have ended, also where lists show it no more.
+func (x *index) hasEnded(id string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if e := x.entries[id]; e != nil {
+		return e.state == nil
+	}
+	_, unlisted := x.unlisted[id]
+	return unlisted
 }
 
 // has reports whether the index has a session.
@@ -407,6 +418,13 @@ func (x *index) waiting() int {
 		}
 	}
 	return n
+}
+
+// countOpen returns how many sessions have not ended.
+func (x *index) countOpen() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.entries) - x.ended
 }
 
 // startedByThemselves returns the times at which triggers and MCP submitted sessions after since,

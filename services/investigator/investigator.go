@@ -80,6 +80,21 @@ type Config struct {
 	Version  string
 	// Ready is called once with the URL, when requests are accepted. It may be nil.
 	Ready func(url string)
+	// Monitor shows what the investigator does. It may be nil.
+	Monitor *Monitor
+}
+
+// Monitor shows from outside what an investigator does. It is safe for concurrent use.
+type Monitor struct{ backend atomic.Pointer[backend] }
+
+// OpenSessions returns how many sessions wait or run, in all processes; 0 without a connection to the
+// bus.
+func (m *Monitor) OpenSessions() int {
+	b := m.backend.Load()
+	if b == nil {
+		return 0
+	}
+	return b.index.countOpen()
 }
 
 // process is what lives as long as Run.
@@ -118,11 +133,12 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	p.open(l.Addr())
+	loaded := p.config().File()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		return httpserve.Serve(ctx, l, httpserve.NewServer(p.handler, p.log), p.log)
 	})
-	group.Go(func() error { config.Watch(ctx, p.File, p.Hangup, p.reload); return nil })
+	group.Go(func() error { config.Watch(ctx, p.File, loaded, p.Hangup, p.reload); return nil })
 	group.Go(func() error {
 		// The tools outlive the sessions that use them.
 		watching, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -152,7 +168,11 @@ func newProcess(cfg Config) (*process, error) {
 	if cfg.Addr == "" {
 		cfg.Addr = DefaultAddr
 	}
+	if cfg.Monitor == nil {
+		cfg.Monitor = &Monitor{}
+	}
 	cfg.Token = strings.TrimSpace(cfg.Token)
+	cfg.LookupEnv = cfg.lookup(cfg.LookupEnv)
 	log := cfg.Logger.With("component", "investigator")
 	p := &process{
 		Config: cfg, log: log, identity: presence.Identify("investigator", cfg.Version, log), warnings: &warnings{},
@@ -166,6 +186,20 @@ func newProcess(cfg Config) (*process, error) {
 	p.settings.Store(s)
 	p.registry = toolbox.NewRegistry(s.registered())
 	return p, nil
+}
+
+// lookup returns the environment for the file, with the settings on which its validity depends as
+// they are in force: they may come from flags.
+func (c Config) lookup(env func(string) (string, bool)) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		switch name {
+		case config.TokenEnv:
+			return c.Token, c.Token != ""
+		case config.ProxiesEnv:
+			return "set", len(c.Proxies.Networks) > 0
+		}
+		return env(name)
+	}
 }
 
 // open makes the handler of a listener.
@@ -226,7 +260,7 @@ func (p *process) server(used session.Server) (toolbox.Server, bool, error) {
 }
 
 // Model implements [worker.Models].
-func (p *process) Model(provider string, last bool) (worker.Model, bool) {
+func (p *process) Model(provider session.Provider, last bool) (worker.Model, bool) {
 	return p.settings.Load().model(provider, last)
 }
 
@@ -286,8 +320,10 @@ func (p *process) runSession(ctx context.Context, s *bus.Session) error {
 	p.setReachable(nil)
 	p.setWorker(w)
 	p.handler.backend.Store(b)
+	p.Monitor.backend.Store(b)
 	defer func() {
 		p.handler.backend.Store(nil)
+		p.Monitor.backend.Store(nil)
 		p.setWorker(nil)
 	}()
 	// The worker drains first: the other parts serve it, and requests, until then.
@@ -334,10 +370,15 @@ func untilStopped(ctx context.Context, err error) error {
 	return err
 }
 
+// setWorker records the worker of the connection, or nil. The configuration may have been loaded
+// again since the worker was made.
 func (p *process) setWorker(w *worker.Worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.worker = w
+	if w != nil {
+		w.SetLimits(p.settings.Load().limits())
+	}
 }
 
 // prepare checks that the bus has all that is needed, and creates the streams if Provision is set.

@@ -3,6 +3,7 @@ package investigator
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -14,9 +15,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/conclusion"
+	"github.com/tocsin-bus/tocsin/services/investigator/config"
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
+	"github.com/tocsin-bus/tocsin/services/investigator/model"
 	"github.com/tocsin-bus/tocsin/services/investigator/model/modeltest"
 	"github.com/tocsin-bus/tocsin/services/investigator/session"
+	"github.com/tocsin-bus/tocsin/services/investigator/worker"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
@@ -27,6 +31,8 @@ type running struct {
 	url  string
 	file string
 	stop func()
+	// monitor is that of the investigator.
+	monitor Monitor
 }
 
 // configFile writes a configuration whose models are at url.
@@ -53,9 +59,6 @@ func start(t *testing.T, joins bus.Config, file string) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	listening, ended := make(chan string, 1), make(chan error, 1)
-	go func() {
-		ended <- Run(ctx, Config{Bus: joins, File: file, Addr: "127.0.0.1:0", Version: "v1", Logger: bustest.Quiet(), Ready: func(url string) { listening <- url }})
-	}()
 	stopped := false
 	r := &running{t: t, file: file, stop: func() {
 		if stopped {
@@ -67,6 +70,12 @@ func start(t *testing.T, joins bus.Config, file string) *running {
 			t.Errorf("Run ended with %v, want nil", err)
 		}
 	}}
+	go func() {
+		ended <- Run(ctx, Config{
+			Bus: joins, File: file, Addr: "127.0.0.1:0", Version: "v1", Logger: bustest.Quiet(), Monitor: &r.monitor,
+			Ready: func(url string) { listening <- url },
+		})
+	}()
 	t.Cleanup(r.stop)
 	select {
 	case r.url = <-listening:
@@ -307,6 +316,152 @@ func TestReload(t *testing.T) {
 	})
 	if got := warned(); len(got) > 0 {
 		t.Errorf("warnings after a good file: %v, want none", got)
+	}
+}
+
+// TestReloadKeepsRunningSessions: a session goes on with the provider that its plan names, after a
+// change of the entry.
+func TestReloadKeepsRunningSessions(t *testing.T) {
+	b := bustest.Start(t)
+	asked, goOn := make(chan struct{}, 1), make(chan struct{})
+	first := scripted(t, func(modeltest.Request) { asked <- struct{}{}; <-goOn })
+	second := scripted(t, nil)
+	r := start(t, b.Config(bus.RoleInvestigator), configFile(t, first.URL, ""))
+	id := r.post(`{"data":"before"}`)
+	<-asked
+	if n := r.monitor.OpenSessions(); n != 1 {
+		t.Errorf("OpenSessions = %d while one runs, want 1", n)
+	}
+	text, err := os.ReadFile(r.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), first.URL, second.URL, 1)
+	changed = strings.Replace(changed, "[crash]", "[crash, boom]", 1)
+	if err := os.WriteFile(r.file, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Eventually(t, "the new configuration", func() bool {
+		_, text := r.send("GET", "/api/v1/alert-types", "")
+		return strings.Contains(text, "boom")
+	})
+	close(goOn)
+	r.await(id, session.StatusCompleted)
+	if n := len(second.Requests()); n != 0 {
+		t.Errorf("the session asked the new provider %d times, want never", n)
+	}
+	kept := len(first.Requests())
+	r.await(r.post(`{"data":"after"}`), session.StatusCompleted)
+	if n, more := len(second.Requests()), len(first.Requests())-kept; n == 0 || more != 0 {
+		t.Errorf("a new session asked the new provider %d times and the old one %d times, want the new one alone", n, more)
+	}
+	bustest.Eventually(t, "no session to be open", func() bool { return r.monitor.OpenSessions() == 0 })
+}
+
+// limitQueue records the limits that a worker sets.
+type limitQueue struct{ limits chan int }
+
+func (q limitQueue) SetLimit(_ context.Context, limit int) error { q.limits <- limit; return nil }
+
+func (q limitQueue) Next(ctx context.Context) (worker.Claim, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestLimitsOfALaterConfiguration: the file was loaded again between the making of a worker and its
+// use.
+func TestLimitsOfALaterConfiguration(t *testing.T) {
+	p := &process{}
+	s, err := newSettings(parseConfig(t, strings.Replace(restConfig, "queue: {", "queue: { max_concurrent_sessions: 7,", 1)), nil, &p.breakers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := limitQueue{make(chan int, 10)}
+	w := worker.New(worker.Config{Name: "w", Limits: worker.Limits{Workers: 1, Sessions: 2}, Queue: queue, Logger: bustest.Quiet()})
+	p.settings.Store(s)
+	p.setWorker(w)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.Run(ctx) }()
+	if got := <-queue.limits; got != 7 {
+		t.Errorf("the limit of the queue = %d, want 7", got)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("Run = %v, want nil", err)
+	}
+}
+
+// TestEarlierDefinitions: plans keep the entries of their file, a bounded number of them, and a plan
+// of another process has those of the same names.
+func TestEarlierDefinitions(t *testing.T) {
+	var breakers model.Breakers
+	load := func(n int, old *settings) *settings {
+		t.Helper()
+		text := strings.NewReplacer("http://127.0.0.1:1/v1", fmt.Sprintf("http://127.0.0.1:%d/v1", n), "http://127.0.0.1:1/", fmt.Sprintf("http://127.0.0.1:%d/", n)).Replace(restConfig)
+		s, err := newSettings(parseConfig(t, text), old, &breakers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := load(1, nil)
+	plan, err := first.config.Plan(config.PlanRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := plan.Stages[0].Agents[0]
+	urlOf := func(s *settings, used session.Server) string {
+		t.Helper()
+		server, ok, err := s.server(used)
+		if !ok || err != nil {
+			t.Fatalf("server %+v: %t, %v, want one", used, ok, err)
+		}
+		return server.URL
+	}
+	second := load(2, first)
+	m, _ := second.model(agent.Provider, true)
+	if want, _ := first.model(agent.Provider, true); m != want {
+		t.Error("a plan of the first file has another client in the second, want the same one")
+	}
+	if got, want := urlOf(second, agent.Servers[0]), "http://127.0.0.1:1/"; got != want {
+		t.Errorf("a plan of the first file has the server at %s, want %s", got, want)
+	}
+	elsewhere := agent.Servers[0]
+	elsewhere.Definition = "of another process"
+	if got, want := urlOf(second, elsewhere), "http://127.0.0.1:2/"; got != want {
+		t.Errorf("a plan of another process has the server at %s, want %s", got, want)
+	}
+	if same := load(1, second); len(same.earlier) != len(second.earlier) {
+		t.Errorf("%d earlier entries after a change was undone, want %d", len(same.earlier), len(second.earlier))
+	}
+	last := second
+	for n := range maxEarlier {
+		last = load(n+3, last)
+	}
+	if len(last.earlier) != maxEarlier {
+		t.Errorf("%d earlier entries are kept, want %d", len(last.earlier), maxEarlier)
+	}
+	if got, want := urlOf(last, agent.Servers[0]), fmt.Sprintf("http://127.0.0.1:%d/", maxEarlier+2); got != want {
+		t.Errorf("a plan with a forgotten entry has the server at %s, want %s", got, want)
+	}
+}
+
+// TestRetriedSessionIsKept: a session that was listed to be deleted is retried before its turn.
+func TestRetriedSessionIsKept(t *testing.T) {
+	r := newRESTRig(t, nil)
+	id := r.post(`{"data":"x"}`)
+	r.claim(id, 1)
+	r.end(id, session.StatusFailed)
+	if got := r.send("POST", "/api/v1/sessions/"+id+"/retry", ""); got.status != http.StatusAccepted {
+		t.Fatalf("retry: %d %s, want 202", got.status, got.body)
+	}
+	if err := (&sweeper{backend: r.backend, log: bustest.Quiet()}).deleteAll(t.Context(), []string{id}); err != nil {
+		t.Fatal(err)
+	}
+	var o session.Outcome
+	if r.get("/api/v1/sessions/"+id+"/summary", &o); o.Status != session.StatusPending {
+		t.Errorf("the session is %s, want pending", o.Status)
 	}
 }
 

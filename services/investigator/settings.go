@@ -22,11 +22,26 @@ type settings struct {
 	config *config.Config
 	// mask masks the texts of alerts, of models and of the engine.
 	mask func(string) string
-	// models and servers have the entries of the file by name, and those that the file had before:
-	// sessions that run keep theirs.
+	// models and servers have the entries of the file by name.
 	models  map[string]clients
 	servers map[string]toolbox.Server
+	// earlier are entries that the file had before, the newest first, by their definitions: sessions
+	// that run keep theirs.
+	earlier []definition
+	// definitions are those of the file and the earlier ones.
+	definitions map[string]definition
 }
+
+// definition is an entry of the file as a plan names it: a provider or a server.
+type definition struct {
+	id     string
+	models clients
+	server toolbox.Server
+}
+
+// maxEarlier is how many entries are kept that the file has no more. A session with one that was
+// forgotten goes on with the entry of the same name.
+const maxEarlier = 200
 
 // clients are those of one entry of llm_providers.
 type clients struct {
@@ -37,10 +52,6 @@ type clients struct {
 // newSettings makes the settings of a file. old may be nil.
 func newSettings(cfg *config.Config, old *settings, breakers *model.Breakers) (*settings, error) {
 	s := &settings{config: cfg, models: map[string]clients{}, servers: map[string]toolbox.Server{}}
-	if old != nil {
-		maps.Copy(s.models, old.models)
-		maps.Copy(s.servers, old.servers)
-	}
 	var failed []error
 	var masked masking.Config
 	if cfg.Defaults.AlertMasking.Enabled {
@@ -74,7 +85,40 @@ func newSettings(cfg *config.Config, old *settings, breakers *model.Breakers) (*
 	if err := errors.Join(failed...); err != nil {
 		return nil, err
 	}
+	s.define(old)
 	return s, nil
+}
+
+// define collects the definitions of the file, and keeps those of the old settings, which may be nil.
+func (s *settings) define(old *settings) {
+	s.definitions = map[string]definition{}
+	for name, m := range s.models {
+		id := s.config.ProviderDefinition(name)
+		s.definitions[id] = definition{id: id, models: m}
+	}
+	for name, server := range s.servers {
+		id := s.config.ServerDefinition(name)
+		s.definitions[id] = definition{id: id, server: server}
+	}
+	if old == nil {
+		return
+	}
+	replaced := slices.Collect(maps.Values(old.current()))
+	for _, d := range append(replaced, old.earlier...) {
+		if _, known := s.definitions[d.id]; !known && len(s.earlier) < maxEarlier {
+			s.earlier = append(s.earlier, d)
+			s.definitions[d.id] = d
+		}
+	}
+}
+
+// current returns the definitions of the file.
+func (s *settings) current() map[string]definition {
+	current := maps.Clone(s.definitions)
+	for _, d := range s.earlier {
+		delete(current, d.id)
+	}
+	return current
 }
 
 func newModel(name string, p *config.Provider, key string) (m model.Model, err error) {
@@ -120,7 +164,7 @@ func newServer(name string, c *config.Server) (toolbox.Server, error) {
 	return toolbox.Server{
 		Name: name, Type: toolbox.Type(t.Type), Command: t.Command, Args: t.Args, Env: t.Env,
 		URL: t.URL, BearerToken: t.BearerToken, Headers: t.CustomHeaders, SkipVerifySSL: !t.VerifySSL, Timeout: time.Duration(t.Timeout),
-		Instructions: c.Instructions, Tools: c.Tools, ReadOnlyTools: c.ReadOnlyTools, Mask: masker.Mask, MaskID: masker.Digest(),
+		Instructions: c.Instructions, Tools: c.Tools, ReadOnlyTools: c.ReadOnlyTools, AllowWrites: c.AllowWrites, NoApproval: c.NoApproval, Mask: masker.Mask, MaskID: masker.Digest(),
 	}, nil
 }
 
@@ -138,21 +182,31 @@ func (s *settings) limits() worker.Limits {
 	return worker.Limits{Workers: s.config.Queue.WorkerCount, Sessions: s.config.Queue.MaxConcurrentSessions}
 }
 
-// model returns the client of an entry of llm_providers.
-func (s *settings) model(provider string, last bool) (worker.Model, bool) {
-	c, ok := s.models[provider]
+// model returns the client of an entry of llm_providers: the one of the session's plan, else the one
+// of its name.
+func (s *settings) model(provider session.Provider, last bool) (worker.Model, bool) {
+	c := s.definitions[provider.Definition].models
+	ok := c.first != nil
+	if !ok {
+		c, ok = s.models[provider.Name]
+	}
 	if last {
 		return c.last, ok
 	}
 	return c.first, ok
 }
 
-// server returns the configuration of a server as an agent may use it.
+// server returns the configuration of a server as an agent may use it: that of the session's plan,
+// else that of its name.
 func (s *settings) server(used session.Server) (server toolbox.Server, external bool, err error) {
 	if used.Name == config.BuiltinServer {
 		return toolbox.Server{}, false, nil
 	}
-	server, ok := s.servers[used.Name]
+	server = s.definitions[used.Definition].server
+	ok := server.Name != ""
+	if !ok {
+		server, ok = s.servers[used.Name]
+	}
 	if !ok {
 		return toolbox.Server{}, false, fmt.Errorf("the configuration has no MCP server %s", used.Name)
 	}

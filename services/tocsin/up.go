@@ -44,7 +44,7 @@ type upCommand struct {
 	NATSAddr      string             `name:"nats-addr" help:"Address of the embedded NATS server; port 0 picks a free port. Default: ${default}." default:"127.0.0.1:7422" env:"TOCSIN_NATS_ADDR" placeholder:"ADDR"`
 	NATSWSAddr    string             `name:"nats-ws-addr" help:"Address of the NATS websocket, for dashboards in a browser; an empty value, also in the environment, turns it off. Default: ${default}." default:"127.0.0.1:7443" env:"TOCSIN_NATS_WS_ADDR" empty:"off" placeholder:"ADDR"`
 	SyncAlways    bool               `help:"Sync each event to the disk before it is acknowledged: survives a power failure, about 30 times slower." env:"TOCSIN_SYNC_ALWAYS"`
-	IdleExit      time.Duration      `help:"Exit after this long without a gateway and without events, such as 4h. Default: never." placeholder:"D"`
+	IdleExit      time.Duration      `help:"Exit after this long without a gateway, events and open investigations, such as 4h. Default: never." placeholder:"D"`
 }
 
 // Validate refuses flags that do not work together.
@@ -183,6 +183,8 @@ type up struct {
 	investigatorURL atomic.Pointer[string]
 	// lastUse is when an event was last accepted, in Unix nanoseconds.
 	lastUse atomic.Int64
+	// investigations shows what the investigator does, if one runs.
+	investigations investigator.Monitor
 }
 
 // run runs the services. They stop in the order in which events pass through them, so
@@ -319,7 +321,7 @@ func (u *up) investigate(ctx context.Context, busConfig bus.Config, registry *pr
 	cfg.Proxies.Networks, cfg.Proxies.Secret = slices.Concat(cfg.Proxies.Networks, loopback), u.proxySecret
 	hangup, stop := investigator.Hangup()
 	defer stop()
-	cfg.Hangup = hangup
+	cfg.Hangup, cfg.Monitor = hangup, &u.investigations
 	return investigator.Run(ctx, cfg)
 }
 

@@ -13,8 +13,8 @@ import (
 // idleChecks is the number of times that gateways are counted within the idle time.
 const idleChecks = 20
 
-// idle returns true when no event was accepted and no gateway was connected for the idle
-// time from now on, and false when ctx ends first.
+// idle returns true when no event was accepted, no gateway was connected and no investigation was
+// open for the idle time from now on, and false when ctx ends first.
 func (u *up) idle(ctx context.Context) bool {
 	u.lastUse.Store(time.Now().UnixNano())
 	tick := time.NewTicker(max(u.cmd.IdleExit/idleChecks, 10*time.Millisecond))
@@ -24,7 +24,7 @@ func (u *up) idle(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		case now := <-tick.C:
-			if u.server.Connections(busclient.GatewayName) > 0 {
+			if u.server.Connections(busclient.GatewayName) > 0 || u.investigations.OpenSessions() > 0 {
 				u.lastUse.Store(now.UnixNano())
 			}
 			if now.Sub(time.Unix(0, u.lastUse.Load())) >= u.cmd.IdleExit {

@@ -91,6 +91,17 @@ func (k *checker) shown(path, value string) string {
 	return value
 }
 
+// The environment variables without one of which no server may have allow_writes.
+const (
+	TokenEnv   = "TOCSIN_TOKEN"
+	ProxiesEnv = "TOCSIN_TRUSTED_PROXIES"
+)
+
+func (k *checker) isSet(name string) bool {
+	value, ok := k.lookup(name)
+	return ok && strings.TrimSpace(value) != ""
+}
+
 // minBudget is the least budget for thinking that Anthropic's API accepts.
 const minBudget = 1024
 
@@ -210,6 +221,15 @@ func (k *checker) server(path string, s *Server) {
 	}
 	k.patterns(path+".tools", s.Tools)
 	k.patterns(path+".read_only_tools", s.ReadOnlyTools)
+	k.patterns(path+".no_approval", s.NoApproval)
+	switch {
+	case s.AllowWrites && !k.isSet(TokenEnv) && !k.isSet(ProxiesEnv):
+		k.errorAt(path+".allow_writes", "needs %s or %s: without them everybody on this machine may submit alerts", TokenEnv, ProxiesEnv)
+	case s.AllowWrites:
+		k.notYet(path+".allow_writes", "calls that need an approval are denied: approvals are not supported yet")
+	case len(s.NoApproval) > 0:
+		k.warn(k.line(path+".no_approval"), path+".no_approval", "has no effect without allow_writes: true")
+	}
 	m := path + ".data_masking"
 	for i, group := range s.DataMasking.PatternGroups {
 		k.reference(fmt.Sprintf("%s.pattern_groups[%d]", m, i), group, "group", masking.Groups())

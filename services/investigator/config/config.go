@@ -5,6 +5,7 @@ package config
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"strings"
 )
@@ -22,9 +23,12 @@ type Config struct {
 	Auth      later                `key:"auth" doc:"roles" later:"true"`
 
 	name  string
+	file  os.FileInfo
 	lines map[string]int    // of a path in the file
 	raw   map[string]string // a value that named environment variables, as it stands in the file
 	keys  map[string]string // of providers
+	// definitions are the digests of the entries, by their paths.
+	definitions map[string]string
 }
 
 // later is a section that a later version reads.
@@ -76,8 +80,8 @@ type Server struct {
 	Instructions  string        `key:"instructions" doc:"text for the model, with the server's tools"`
 	Tools         []string      `key:"tools" doc:"allow-list of tools by pattern; empty: all that are read-only" max:"500"`
 	ReadOnlyTools []string      `key:"read_only_tools" doc:"patterns of tools that you vouch for as read-only" max:"500"`
-	AllowWrites   bool          `key:"allow_writes" doc:"offer tools that change something" default:"false" later:"true"`
-	NoApproval    []string      `key:"no_approval" doc:"patterns of tools that need no approval" later:"true"`
+	AllowWrites   bool          `key:"allow_writes" doc:"offer tools that may change something; a call that needs an approval is denied; needs TOCSIN_TOKEN or trusted proxies" default:"false"`
+	NoApproval    []string      `key:"no_approval" doc:"with allow_writes: patterns of tools that need no approval" max:"500"`
 	Selectable    bool          `key:"selectable" doc:"an alert may choose the server" default:"false"`
 	DataMasking   DataMasking   `key:"data_masking" doc:"masking of what the server returns"`
 	Summarization Summarization `key:"summarization" doc:"summaries of long results"`
@@ -283,6 +287,10 @@ func (c *Config) SessionURL(id string) string {
 
 // Name returns the name of the file.
 func (c *Config) Name() string { return c.name }
+
+// File describes the file as it was read, so that [Watch] sees what changed since. It is nil where
+// [Load] has not read one.
+func (c *Config) File() os.FileInfo { return c.file }
 
 // Key returns the key of a provider, as it was in the environment when the file was read, or
 // nothing.

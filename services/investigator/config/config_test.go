@@ -61,7 +61,7 @@ func TestBadFiles(t *testing.T) {
 		"size":              {base + "defaults: {llm_provider: a}\nsystem: {retention: {max_bytes: 1GB}}", `f:8: system.retention.max_bytes: "1GB" is not a size: want a whole number with a unit, such as 512MiB or 1GiB`},
 		"enum":              {base + "defaults: {llm_provider: a, success_policy: al}", `f:7: defaults.success_policy: "al" is not known: did you mean all?`},
 		"later transport":   {base + "  u: {transport: {type: sse}}\ndefaults: {llm_provider: a}", `f:7: mcp_servers.u.transport.type: "sse" is not supported yet: want stdio or http`},
-		"later writes":      {base + "  u: {transport: {type: stdio, command: x}, allow_writes: true}\ndefaults: {llm_provider: a}", "f:7: mcp_servers.u.allow_writes: is not supported yet: leave it out"},
+		"approval pattern":  {base + "  u: {transport: {type: stdio, command: x}, allow_writes: true, no_approval: ['[']}\ndefaults: {llm_provider: a}", "f:7: mcp_servers.u.no_approval[0]: is no pattern: want the name of a tool, in which * stands for any text"},
 		"later slack":       {base + "defaults: {llm_provider: a}\nsystem: {slack: {enabled: true}}", "f:8: system.slack.enabled: is not supported yet: leave it out"},
 		"later auth":        {base + "defaults: {llm_provider: a}\nauth: {roles: {}}", "f:8: auth: is not supported yet: leave it out"},
 		"later chat":        {chain("    chat: {enabled: true}"), "f:11: agent_chains.c.chat.enabled: is not supported yet: leave it out"},
@@ -326,6 +326,40 @@ func TestRedacted(t *testing.T) {
 	}
 	if c.Key("claude") != needle || c.Key("local") != "" {
 		t.Errorf("got the keys %q and %q, want the environment's and none", c.Key("claude"), c.Key("local"))
+	}
+}
+
+// TestAllowWrites: nobody can approve a call where everybody on the machine is the same to us.
+func TestAllowWrites(t *testing.T) {
+	const file = base + "  u:\n    transport: {type: stdio, command: x}\n    allow_writes: true\n    no_approval: [scale]\ndefaults: {llm_provider: a}\n"
+	for name, want := range map[string]string{
+		"":                       "f:9: mcp_servers.u.allow_writes: needs TOCSIN_TOKEN or TOCSIN_TRUSTED_PROXIES: without them everybody on this machine may submit alerts",
+		"TOCSIN_TOKEN":           "",
+		"TOCSIN_TRUSTED_PROXIES": "",
+	} {
+		c, warnings, err := config.Parse([]byte(file), "f", func(asked string) (string, bool) { return "x", asked == "KEY" || asked == name })
+		switch {
+		case want == "" && (err != nil || !c.Servers["u"].AllowWrites):
+			t.Errorf("with %s: %v, want a server that may write", name, err)
+		case want == "" && !strings.Contains(fmt.Sprint(warnings), "approvals are not supported yet"):
+			t.Errorf("with %s: the warnings %v, want one that calls are denied", name, warnings)
+		case want != "" && (err == nil || err.Error() != want):
+			t.Errorf("without: %v, want %s", err, want)
+		}
+	}
+	without := strings.Replace(file, "    allow_writes: true\n", "", 1)
+	if _, warnings, err := config.Parse([]byte(without), "f", env); err != nil || !strings.Contains(fmt.Sprint(warnings), "no effect without allow_writes") {
+		t.Errorf("no_approval alone: %v and %v, want a warning", err, warnings)
+	}
+}
+
+func TestRedactedAddress(t *testing.T) {
+	c, _, err := config.Parse([]byte(base+"  m: {transport: {type: http, url: 'https://m.example/mcp?key="+needle+"&b={{.TOKEN}}'}}\ndefaults: {llm_provider: a}\n"), "f", env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if view := fmt.Sprint(c.Redacted()); strings.Contains(view, needle) || !strings.Contains(view, "https://m.example/mcp?[HIDDEN]") {
+		t.Errorf("got %s, want the address without its query", view)
 	}
 }
 

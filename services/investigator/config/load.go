@@ -17,39 +17,43 @@ const writableByOthers = 0o022
 
 // Load reads and checks the file. The error is [Errors] where the file could be read.
 func Load(path string, lookupEnv func(string) (string, bool)) (*Config, Warnings, error) {
-	data, err := read(path)
+	data, info, err := read(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	return Parse(data, path, lookupEnv)
+	c, warnings, err := Parse(data, path, lookupEnv)
+	if c != nil {
+		c.file = info
+	}
+	return c, warnings, err
 }
 
 // read reads a file that only its owner can write. It checks the opened file, so that
 // the file can't be replaced in between.
-func read(path string) ([]byte, error) {
+func read(path string) ([]byte, os.FileInfo, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("open the investigator's configuration: %w", err)
+		return nil, nil, fmt.Errorf("open the investigator's configuration: %w", err)
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	info, err := file.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("check the investigator's configuration: %w", err)
+		return nil, nil, fmt.Errorf("check the investigator's configuration: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file: name a YAML file", path)
+		return nil, nil, fmt.Errorf("%s is no regular file: name a YAML file", path)
 	}
 	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&writableByOthers != 0 {
-		return nil, fmt.Errorf("%s is not read: others can write it (mode %04o): run chmod go-w %s", path, mode, path)
+		return nil, nil, fmt.Errorf("%s is not read: others can write it (mode %04o): run chmod go-w %s", path, mode, path)
 	}
 	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the investigator's configuration: %w", err)
+		return nil, nil, fmt.Errorf("read the investigator's configuration: %w", err)
 	}
 	if len(data) > maxFile {
-		return nil, fmt.Errorf("%s is not read: it is over 1 MiB", path)
+		return nil, nil, fmt.Errorf("%s is not read: it is over 1 MiB", path)
 	}
-	return data, nil
+	return data, info, nil
 }
 
 // Parse reads and checks data. The error is [Errors]: everything that is wrong.
@@ -67,7 +71,7 @@ func LoadForeign(first, providers string, lookupEnv func(string) (string, bool))
 	var d *decoder
 	var all []error
 	for _, path := range []string{providers, first} {
-		data, err := read(path)
+		data, _, err := read(path)
 		if err != nil {
 			all = append(all, err)
 			continue
@@ -117,5 +121,6 @@ func (d *decoder) finish(c *Config) (*Config, Warnings, error) {
 	if len(d.errors) > 0 {
 		return nil, warnings, Errors(sorted(d.errors))
 	}
+	c.define()
 	return c, warnings, nil
 }

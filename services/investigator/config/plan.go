@@ -184,7 +184,7 @@ func (c *Config) agent(chain *Chain, s Stage, a StageAgent, selected []Selection
 }
 
 func (c *Config) toolServer(name, provider string, tools []string) session.Server {
-	server := session.Server{Name: name, Tools: tools}
+	server := session.Server{Name: name, Definition: c.ServerDefinition(name), Tools: tools}
 	entry := c.Servers[name]
 	if entry == nil { // built in
 		return server
@@ -264,7 +264,7 @@ func (c *Config) fallbacks(provider string, lists ...[]string) []session.Provide
 
 func (c *Config) provider(name string) session.Provider {
 	p := c.Providers[name]
-	entry := session.Provider{Name: name, Model: p.Model, ContextWindow: p.ContextWindow, MaxOutput: p.MaxOutputTokens}
+	entry := session.Provider{Name: name, Definition: c.ProviderDefinition(name), Model: p.Model, ContextWindow: p.ContextWindow, MaxOutput: p.MaxOutputTokens}
 	if p.Price != nil {
 		entry.Price = &model.Price{Input: p.Price.Input, CachedInput: p.Price.CachedInput, Output: p.Price.Output}
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
@@ -69,9 +70,9 @@ func (w view) single(v reflect.Value, path string, tag reflect.StructTag) any {
 	case string:
 		switch {
 		case tag.Get("secret") == "" && fromEnv:
-			return w.engine.String(raw)
+			return w.engine.String(withoutQuery(raw, tag))
 		case tag.Get("secret") == "":
-			return w.engine.String(x)
+			return w.engine.String(withoutQuery(x, tag))
 		case fromEnv && envUse.FindString(raw) == raw:
 			return raw
 		case x == "":
@@ -80,4 +81,12 @@ func (w view) single(v reflect.Value, path string, tag reflect.StructTag) any {
 		return hidden
 	}
 	return v.Interface()
+}
+
+// withoutQuery hides the query of an address: it may hold a secret of any name.
+func withoutQuery(text string, tag reflect.StructTag) string {
+	if before, _, found := strings.Cut(text, "?"); found && tag.Get("key") == "url" {
+		return before + "?" + hidden
+	}
+	return text
 }

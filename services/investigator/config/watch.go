@@ -12,18 +12,14 @@ const (
 	watchDebounce = time.Second
 )
 
-// Watch calls reload when the file changed and then stayed as it is for a second, and for
-// each signal of hangup, until ctx ends. It looks at the file's name, so it sees a file that
-// was replaced by another, and the links of Kubernetes. It reads nothing: reload loads the
-// file, and keeps the last good configuration when that fails.
-func Watch(ctx context.Context, path string, hangup <-chan os.Signal, reload func()) {
-	watch(ctx, func() (os.FileInfo, error) { return os.Stat(path) }, hangup, reload)
-}
-
-func watch(ctx context.Context, stat func() (os.FileInfo, error), hangup <-chan os.Signal, reload func()) {
+// Watch calls reload when the file changed since it was loaded, which [Config.File] says, and then
+// stayed as it is for a second, and for each signal of hangup, until ctx ends. It looks at the
+// file's name, so it sees a file that was replaced by another, and the links of Kubernetes. It reads
+// nothing: reload loads the file, and keeps the last good configuration when that fails.
+func Watch(ctx context.Context, path string, loaded os.FileInfo, hangup <-chan os.Signal, reload func()) {
+	stat := func() (os.FileInfo, error) { return os.Stat(path) }
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
-	loaded, _ := stat() // a file that is missing changed when it is there
 	last, since := loaded, time.Now()
 	for {
 		force := false

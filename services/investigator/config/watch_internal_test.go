@@ -19,6 +19,10 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	write(path, "one")
+	loaded, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var reloads atomic.Int64
@@ -26,7 +30,7 @@ func TestWatch(t *testing.T) {
 		hangup := make(chan os.Signal)
 		go func() {
 			defer close(done)
-			Watch(ctx, path, hangup, func() { reloads.Add(1) })
+			Watch(ctx, path, loaded, hangup, func() { reloads.Add(1) })
 		}()
 		check := func(after time.Duration, want int64, what string) {
 			t.Helper()
@@ -62,6 +66,40 @@ func TestWatch(t *testing.T) {
 		check(0, 5, "signal")
 		close(hangup)
 		check(5*time.Second, 5, "no more signals")
+		cancel()
+		<-done
+	})
+}
+
+// A file that changed between its loading and the first look is loaded again.
+func TestWatchSeesAnEarlyChange(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.yaml")
+	write := func(text string) os.FileInfo {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	loaded := write("one")
+	write("two two")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var reloads atomic.Int64
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			Watch(ctx, path, loaded, nil, func() { reloads.Add(1) })
+		}()
+		time.Sleep(10 * time.Second) // of the test's clock
+		synctest.Wait()
+		if got := reloads.Load(); got != 1 {
+			t.Errorf("got %d reloads, want 1", got)
+		}
 		cancel()
 		<-done
 	})

@@ -7,8 +7,9 @@ import (
 )
 
 // Plan is the configuration of one session, resolved when it was submitted or retried. It is
-// stored with the session, so that a change of the configuration, or a worker with another
-// one, changes nothing for it. It names providers and servers, and holds no secrets.
+// stored with the session, so that a change of the configuration changes nothing for it. It names
+// providers and servers, and holds no secrets: a worker with another configuration, as after a
+// restart, uses its own addresses and keys for the names.
 type Plan struct {
 	Chain  string  `json:"chain"`
 	Stages []Stage `json:"stages"`
@@ -59,6 +60,9 @@ type Agent struct {
 // Server is an MCP server as one agent may use it.
 type Server struct {
 	Name string `json:"name"`
+	// Definition identifies the entry of the configuration to the process that made the plan: after a
+	// change of the file the session keeps the entry. Another process takes the one of the name.
+	Definition string `json:"definition,omitempty"`
 	// Tools narrows the tools of the server to these, by name or pattern; none means all that the
 	// server's entry offers.
 	Tools        []string `json:"tools,omitempty"`
@@ -77,8 +81,10 @@ type Summarization struct {
 
 // Provider is an entry of llm_providers, without what is secret or only for its transport.
 type Provider struct {
-	Name  string `json:"name"`
-	Model string `json:"model"`
+	Name string `json:"name"`
+	// Definition is as in [Server].
+	Definition string `json:"definition,omitempty"`
+	Model      string `json:"model"`
 	// ContextWindow and MaxOutput are tokens.
 	ContextWindow int `json:"context_window"`
 	MaxOutput     int `json:"max_output"`

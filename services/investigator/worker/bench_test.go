@@ -85,7 +85,7 @@ func BenchmarkIteration(b *testing.B) {
 // instantModel answers at once, and counts nothing.
 type instantModel func(model.Request) (model.Answer, error)
 
-func (m instantModel) Model(string, bool) (Model, bool) { return m, true }
+func (m instantModel) Model(session.Provider, bool) (Model, bool) { return m, true }
 
 func (m instantModel) Ask(_ context.Context, r model.Request, _ func(int, model.Chunk)) (model.Answer, error) {
 	return m(r)

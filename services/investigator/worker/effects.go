@@ -24,6 +24,11 @@ const (
 	// maxListed bounds the encoded definitions of an execution's tools. Those after it are left
 	// out, and logged.
 	maxListed = 512 << 10
+	// maxOffered is how many tools of servers a model is offered: OpenAI's APIs take 128 in one
+	// request, and the engine has a few of its own. Those after it are left out, with a note.
+	maxOffered = 120
+	// maxNamed bounds the tools that such a note names.
+	maxNamed = 30
 	// maxKnown bounds the text of one known thing.
 	maxKnown = 16 << 10
 	// maxErrorText bounds the text of an error.
@@ -178,7 +183,8 @@ func (r *run) list(ctx context.Context, l *session.ListTools, set ToolSet) []ses
 		return nil
 	}
 	f := &session.ToolsListed{Execution: l.Execution}
-	size := 0
+	size, offered := 0, 0
+	var left []string
 	for i, server := range l.Servers {
 		one := session.Listed{Server: server.Name, Error: "its tools were not listed"}
 		for _, found := range listed {
@@ -190,15 +196,29 @@ func (r *run) list(ctx context.Context, l *session.ListTools, set ToolSet) []ses
 		one.Error = session.Head(one.Error, maxErrorText)
 		for n, tool := range one.Tools {
 			encoded, err := json.Marshal(tool)
-			if size += len(encoded); err != nil || size > maxListed {
-				r.log.Warn("tools are left out: the definitions are too large together", "server", server.Name, "from", tool.Name, "tools", len(one.Tools)-n)
+			if size += len(encoded); err != nil || size > maxListed || offered == maxOffered {
+				r.log.Warn("tools are left out: the definitions are too many or too large together", "server", server.Name, "from", tool.Name, "tools", len(one.Tools)-n)
+				for _, tool := range one.Tools[n:] {
+					left = append(left, server.Name+"."+tool.Name)
+				}
 				one.Tools = one.Tools[:n]
 				break
 			}
+			offered++
 		}
 		f.Servers = append(f.Servers, one)
 	}
-	return []session.Fact{{Time: now(), ToolsListed: f}}
+	facts := []session.Fact{{Time: now(), ToolsListed: f}}
+	if len(left) > 0 {
+		more := ""
+		if len(left) > maxNamed {
+			more = ", ..."
+		}
+		text := fmt.Sprintf("%d tools are not offered, because a model takes %d with %d KiB of definitions (narrow the tools of the servers in the configuration): %s%s",
+			len(left), maxOffered, maxListed>>10, strings.Join(left[:min(len(left), maxNamed)], ", "), more)
+		facts = append(facts, session.Fact{Time: now(), Noted: &session.Noted{Text: r.mask(text)}})
+	}
+	return facts
 }
 
 // callTool makes one tool call. Its time is over at the effect's deadline or after the call's own
@@ -238,7 +258,7 @@ func (r *run) ask(eff *effect, a *session.Ask) []session.Fact {
 			ID: a.ID, Error: session.Head(r.mask(text), maxErrorText), Kind: kind, Duration: time.Since(begin),
 		}}}
 	}
-	m, ok := r.cfg.Models.Model(a.Provider.Name, a.Last)
+	m, ok := r.cfg.Models.Model(a.Provider, a.Last)
 	if !ok {
 		return failed(model.Refused, fmt.Sprintf("the configuration has no provider %q any more", a.Provider.Name))
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
+	"github.com/tocsin-bus/tocsin/services/investigator/session"
 )
 
 // Clients are the clients of llm_providers by their names. It implements [Models]. The zero value
@@ -22,10 +23,10 @@ func (c *Clients) Replace(clients map[string]*model.Client) {
 }
 
 // Model implements [Models].
-func (c *Clients) Model(provider string, last bool) (Model, bool) {
+func (c *Clients) Model(provider session.Provider, last bool) (Model, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	client, ok := c.clients[provider]
+	client, ok := c.clients[provider.Name]
 	if !ok {
 		return nil, false
 	}

@@ -90,7 +90,7 @@ func TestRealTakeover(t *testing.T) {
 		"claude": model.NewClient(provider, model.DefaultRetry(), breakers.For("claude")),
 		"gemini": model.NewClient(provider, model.DefaultRetry(), breakers.For("gemini")),
 	})
-	if _, ok := models.Model("gone", true); ok {
+	if _, ok := models.Model(session.Provider{Name: "gone"}, true); ok {
 		t.Error("Model of an unknown provider = true, want false")
 	}
 	calls := make(chan struct{}, 10)

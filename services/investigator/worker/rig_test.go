@@ -45,15 +45,17 @@ func submitted(id string, plan session.Plan) session.Fact {
 
 // world is what workers act upon: models, tools, hooks. It counts what it is asked.
 type world struct {
-	mu       sync.Mutex
-	asked    map[string]int // by session and content of the request
-	called   map[string]int // by session and arguments
-	open     int
-	opened   int
-	started  []string
-	ended    []string
-	running  int
-	observed map[string]int
+	// moreTools is how many tools the server has beside the one that is called.
+	moreTools int
+	mu        sync.Mutex
+	asked     map[string]int // by session and content of the request
+	called    map[string]int // by session and arguments
+	open      int
+	opened    int
+	started   []string
+	ended     []string
+	running   int
+	observed  map[string]int
 
 	// answer is that of a model; turn is the number of its own answers in the conversation.
 	answer func(ctx context.Context, r model.Request, turn int, onChunk func(int, model.Chunk)) (model.Answer, error)
@@ -91,7 +93,9 @@ func script(_ context.Context, r model.Request, turn int, _ func(int, model.Chun
 }
 
 // Model implements [Models].
-func (w *world) Model(provider string, _ bool) (Model, bool) { return w, w.known(provider) }
+func (w *world) Model(provider session.Provider, _ bool) (Model, bool) {
+	return w, w.known(provider.Name)
+}
 
 // Ask implements [Model].
 func (w *world) Ask(ctx context.Context, r model.Request, onChunk func(int, model.Chunk)) (model.Answer, error) {
@@ -138,9 +142,14 @@ func (s worldSet) List(ctx context.Context) []session.Listed {
 	s.w.mu.Lock()
 	s.w.called["list"]++
 	s.w.mu.Unlock()
-	return []session.Listed{{Server: "kubernetes", Tools: []session.ListedTool{{
+	tools := []session.ListedTool{{
 		Name: "pods_list", Tool: model.Tool{Name: toolName, Schema: json.RawMessage(`{"type":"object"}`)}, Repeatable: true, Digest: "1",
-	}}}}
+	}}
+	for i := range s.w.moreTools {
+		name := fmt.Sprintf("more_%d", i)
+		tools = append(tools, session.ListedTool{Name: name, Tool: model.Tool{Name: "kubernetes__" + name, Schema: json.RawMessage(`{"type":"object"}`)}, Digest: "1"})
+	}
+	return []session.Listed{{Server: "kubernetes", Tools: tools}}
 }
 
 func (s worldSet) Call(ctx context.Context, _ string, _ session.ListedTool, arguments []byte) ToolResult {

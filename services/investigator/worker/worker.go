@@ -98,7 +98,7 @@ type Claim interface {
 type Models interface {
 	// Model returns the client of an entry, and false where there is none. Last means that no
 	// fallback is left: the client waits for a provider that failed often.
-	Model(provider string, last bool) (Model, bool)
+	Model(provider session.Provider, last bool) (Model, bool)
 }
 
 // Model asks one provider, with retries. See [model.Client].

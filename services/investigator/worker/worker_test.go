@@ -672,6 +672,35 @@ func TestLongTextsAreObjects(t *testing.T) {
 	})
 }
 
+// TestTooManyTools: a model is offered no more tools than providers take, and the timeline says what is
+// left out.
+func TestTooManyTools(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, w := newMemory(), newWorld()
+		w.moreTools = maxOffered + 39
+		m.submit(testID, testPlan())
+		_, stop := w.worker(m, "a")
+		synctest.Wait()
+		stop()
+		if s := m.fold(t, testID); s.Status() != session.StatusCompleted {
+			t.Errorf("status %s, want completed", s.Status())
+		}
+		offered, note := 0, ""
+		for _, f := range m.facts(testID) {
+			switch {
+			case f.ToolsListed != nil:
+				offered = len(f.ToolsListed.Servers[0].Tools)
+			case f.Noted != nil:
+				note = f.Noted.Text
+			}
+		}
+		first, last := fmt.Sprintf("kubernetes.more_%d", maxOffered-1), fmt.Sprintf("kubernetes.more_%d, ...", maxOffered-2+maxNamed)
+		if offered != maxOffered || !strings.HasPrefix(note, "40 tools are not offered") || !strings.Contains(note, first) || !strings.HasSuffix(note, last) {
+			t.Errorf("%d tools are offered, and the note is %q, want %d and one of 40 tools from %s to %s", offered, note, maxOffered, first, last)
+		}
+	})
+}
+
 func TestIterationTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, w := newMemory(), newWorld()
