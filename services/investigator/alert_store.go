@@ -3,7 +3,9 @@ package investigator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -19,6 +21,10 @@ const (
 	maxRevise = 5
 	// reviseWindow is how many revisions may be unacknowledged at once.
 	reviseWindow = 64
+	// maxBehind is the number of times that a replica may lack the newest alerts before it is
+	// believed, and behindPause the first pause before the next one is asked; it doubles.
+	maxBehind   = 6
+	behindPause = 2 * time.Millisecond
 )
 
 // alertStore reads alerts of the stream ALERTS, and publishes revisions of them. It is safe for
@@ -74,7 +80,13 @@ func (s *alertStore) readHistory(ctx context.Context, id, wanted string) (first 
 		return first, h, err
 	}
 	h.end = state.Last
-	err = s.session.Range(ctx, bus.Range{Stream: bus.StreamAlerts, First: state.First, Last: state.Last, Backwards: true}, func(m bus.Message) error {
+	all := bus.Range{Stream: bus.StreamAlerts, First: state.First, Last: state.Last, Backwards: true}
+	read := func(handle func(bus.Message) error) error { return s.session.Range(ctx, all, handle) }
+	newest := state.Last
+	if state.Messages == 0 {
+		newest = 0
+	}
+	err = fromNewest(ctx, newest, read, func(m bus.Message) error {
 		var a alert.Alert
 		if err := json.Unmarshal(m.Data, &a); err != nil || a.ID != id && a.Revises != id {
 			return nil //nolint:nilerr // a message that is no alert is not this one
@@ -94,6 +106,36 @@ func (s *alertStore) readHistory(ctx context.Context, id, wanted string) (first 
 		return nil
 	})
 	return first, h, err
+}
+
+// errBehind ends reading from a replica that lacks the newest messages.
+var errBehind = errors.New("the replica lacks the newest messages")
+
+// fromNewest reads messages backwards from the one at newest: in a cluster each reading is answered by
+// any replica, and one that lacks newest is given time. That message may also be deleted. newest is 0
+// where there are none.
+func fromNewest(ctx context.Context, newest uint64, read func(func(bus.Message) error) error, handle func(bus.Message) error) error {
+	wait := behindPause
+	for try := 1; ; try++ {
+		first := true
+		err := read(func(m bus.Message) error {
+			if first && m.Seq < newest && try < maxBehind {
+				return errBehind
+			}
+			first = false
+			return handle(m)
+		})
+		if first && err == nil && newest > 0 && try < maxBehind { // it has nothing yet
+			err = errBehind
+		}
+		if !errors.Is(err, errBehind) {
+			return err
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+		wait *= 2
+	}
 }
 
 // Revise publishes the revision that brings an investigation to an alert: to the alert as it was
@@ -127,7 +169,7 @@ func (s *alertStore) revise(ctx context.Context, a alert.Alert, inv alert.Invest
 		}
 		m, err := revisionMessage(alert.RevisionFor(base, inv))
 		if err == nil {
-			err = s.publish(ctx, m, h.end, try < maxRevise || wanted != nil)
+			err = s.publish(ctx, m, bus.AlertSubjectOfAnySeverity(base), h.end, try < maxRevise || wanted != nil)
 		}
 		if err == nil {
 			return nil
@@ -147,11 +189,11 @@ func revisionMessage(a alert.Alert) (*nats.Msg, error) {
 	return &nats.Msg{Subject: bus.AlertSubject(a), Data: data, Header: nats.Header{nats.MsgIdHdr: {a.ID}}}, nil
 }
 
-// publish publishes a revision. With check it fails with a conflict where its subject has an alert
-// that is newer than end: that may be a newer revision.
-func (s *alertStore) publish(ctx context.Context, m *nats.Msg, end uint64, check bool) error {
+// publish publishes a revision. With check it fails with a conflict where an alert that is newer than
+// end is stored on one of the subjects: that may be a newer revision, of another severity too.
+func (s *alertStore) publish(ctx context.Context, m *nats.Msg, subjects string, end uint64, check bool) error {
 	if check {
-		newest, _, err := s.session.Newest(ctx, bus.StreamAlerts, m.Subject)
+		newest, _, err := s.session.NewestAtLeader(ctx, bus.StreamAlerts, subjects)
 		if err != nil {
 			return err
 		}
@@ -159,6 +201,7 @@ func (s *alertStore) publish(ctx context.Context, m *nats.Msg, end uint64, check
 			return bus.ErrConflict
 		}
 		m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, fmt.Sprint(newest.Seq))
+		m.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, subjects)
 	}
 	_, err := s.publisher.Publish(ctx, m)
 	return err

@@ -40,6 +40,8 @@ type resolutions struct {
 	change func(ctx context.Context, id string, decide func(*session.Session) ([]session.Fact, error)) error
 	// mask masks the title of an alert. What can't be masked is withheld.
 	mask func(string) (string, error)
+	// key returns a dedup_key as sessions store it.
+	key func(string) string
 	// ended is called for a session that was cancelled.
 	ended func(ctx context.Context, s *session.Session) error
 	log   *slog.Logger
@@ -65,6 +67,7 @@ func (r *resolutions) Run(ctx context.Context, s *bus.Session) error {
 
 // resolved changes the sessions of the alerts that a resolves.
 func (r *resolutions) resolved(ctx context.Context, a alert.Alert, at time.Time) {
+	a.DedupKey = r.key(a.DedupKey)
 	for _, o := range r.open(ctx) {
 		if !concerns(a, o) || o.Created.After(at) {
 			continue
@@ -128,7 +131,7 @@ func (b *backend) followResolutions(ctx context.Context, s *bus.Session) error {
 	if err := b.index.awaitReady(ctx); err != nil {
 		return err
 	}
-	r := resolutions{open: b.openOfAlerts, change: b.log.change, mask: b.submitter.masked, ended: b.revisions.Ended, log: b.logger}
+	r := resolutions{open: b.openOfAlerts, change: b.log.change, mask: b.submitter.masked, key: b.submitter.storedKey, ended: b.revisions.Ended, log: b.logger}
 	return r.Run(ctx, s)
 }
 

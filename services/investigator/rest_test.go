@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
+	"github.com/tocsin-bus/tocsin/services/investigator/masking"
 	"github.com/tocsin-bus/tocsin/services/investigator/session"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
@@ -426,6 +427,175 @@ func TestIdempotencyKeyOfADeadProcess(t *testing.T) {
 	}
 }
 
+// TestIdempotencyKeyOfADeadJoin: a process died between storing the answer and storing the note.
+func TestIdempotencyKeyOfADeadJoin(t *testing.T) {
+	r := newRESTRig(t, nil)
+	const body = `{"data":"again","dedup_key":"k"}`
+	id := r.post(`{"data":"first","dedup_key":"k"}`)
+	stored := fmt.Sprintf(`{"session_id":%q,"status":"joined"}`, id)
+	if _, _, err := r.journal.Remember(t.Context(), "one", digestOf([]byte(body)), []byte(stored)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := r.send("POST", alerts, body, "Idempotency-Key", "one"); got.status != 200 || got.body != stored {
+			t.Errorf("got %d %s, want 200 %s", got.status, got.body, stored)
+		}
+		var events session.Events
+		if r.get("/api/v1/sessions/"+id+"/timeline", &events); len(events.Events) != 1 || !strings.Contains(events.Events[0].Content, "again") {
+			t.Errorf("the timeline is %+v, want one note of the alert", events.Events)
+		}
+	}
+}
+
+// TestIdempotencyKeyOfADeletedSession: the repetition of a request does not bring back a session that
+// was deleted to make room.
+func TestIdempotencyKeyOfADeletedSession(t *testing.T) {
+	r := newRESTRig(t, nil)
+	const body = `{"data":"x"}`
+	first := r.send("POST", alerts, body, "Idempotency-Key", "one")
+	var a Answer
+	first.decode(t, &a)
+	r.claim(a.SessionID, 1)
+	r.end(a.SessionID, session.StatusCompleted)
+	if err := (&sweeper{backend: r.backend, log: bustest.Quiet()}).deleteAll(t.Context(), []string{a.SessionID}); err != nil {
+		t.Fatal(err)
+	}
+	if again := r.send("POST", alerts, body, "Idempotency-Key", "one"); again.status != 202 || again.body != first.body {
+		t.Errorf("got %d %s, want 202 %s", again.status, again.body, first.body)
+	}
+	if got := r.send("GET", "/api/v1/sessions/"+a.SessionID, ""); got.status != http.StatusNotFound {
+		t.Errorf("the deleted session: %d %s, want 404", got.status, got.body)
+	}
+}
+
+// TestSubmittedTextsAreMasked: no text of an alert is stored with its secret, and dedup_keys that
+// differ in it alone are different.
+func TestSubmittedTextsAreMasked(t *testing.T) {
+	r := newRESTRig(t, nil)
+	const body = `{"data":"hunter2","dedup_key":"disk hunter2","alert_type":"hunter2","chain":"crash","slack_message_fingerprint":"hunter2","runbook":"https://github.com/a?token=hunter2"}`
+	id := r.post(body)
+	if got := r.send("POST", alerts, body); got.status != 200 || !strings.Contains(got.body, id) {
+		t.Errorf("the same dedup_key: %d %s, want 200 and %s", got.status, got.body, id)
+	}
+	if other := r.post(`{"data":"x","dedup_key":"disk [MASKED]"}`); other == id {
+		t.Error("another dedup_key joined the session, want a new one")
+	}
+	messages, err := r.journal.Read(t.Context(), id, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range messages {
+		if strings.Contains(string(m.Data), "hunter2") {
+			t.Errorf("stored: %s, want no secret", m.Data)
+		}
+	}
+	// The end frees the key.
+	if got := r.send("POST", "/api/v1/sessions/"+id+"/cancel", ""); got.status != 200 {
+		t.Fatalf("cancel: %d %s, want 200", got.status, got.body)
+	}
+	if next := r.post(body); next == id {
+		t.Error("an alert after the end joined the session, want a new one")
+	}
+}
+
+func TestMaskedKeys(t *testing.T) {
+	masker, err := masking.New(masking.Config{Groups: []string{"all"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, secret := range map[string]string{
+		"password=s3cr3tvalue":                        "s3cr3tvalue",
+		"login of bob@mail.com":                       "bob@mail.com",
+		"ci/api_key: abcdefghijklmnopqrstuvwx/failed": "abcdefghijklmnopqrstuvwx",
+	} {
+		got := maskedKey(masker.Mask, key)
+		if got == key || strings.Contains(got, secret) || maskedKey(masker.Mask, key) != got || maskedKey(masker.Mask, got) != got {
+			t.Errorf("maskedKey(%q) = %q, and of that %q, want one that hides %q and stays", key, got, maskedKey(masker.Mask, got), secret)
+		}
+		if other := maskedKey(masker.Mask, strings.ReplaceAll(key, secret, "x"+secret)); other == got {
+			t.Errorf("maskedKey gives %q for two keys, want different ones", got)
+		}
+	}
+	if got := maskedKey(masker.Mask, "shop/crash"); got != "shop/crash" {
+		t.Errorf("maskedKey of a key without secrets = %q, want it as it is", got)
+	}
+	if got := maskedKey(func(string) string { panic("x") }, "k"); got == "k" || got == "" {
+		t.Errorf("maskedKey of a key that can't be masked = %q, want its digest", got)
+	}
+}
+
+// TestRetryAfterOfTheRate: a refused submission is told when enough of the earlier ones count no more,
+// also where max_per_hour was lowered.
+func TestRetryAfterOfTheRate(t *testing.T) {
+	r := newRESTRig(t, nil)
+	begin := time.Now().Add(-50 * time.Minute)
+	at := begin
+	r.submitter.now = func() time.Time { return at }
+	submit := func() error {
+		_, err := r.submitter.Submit(t.Context(), Request{Data: "x", Author: AuthorTrigger})
+		return err
+	}
+	for i := range 3 {
+		at = begin.Add(time.Duration(i) * 20 * time.Minute)
+		if err := submit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at = begin.Add(50*time.Minute + 500*time.Millisecond)
+	for limit, want := range map[int]int{3: 600, 2: 1800, 1: 3000} {
+		cfg := parseConfig(t, strings.Replace(restConfig, "max_per_hour: 3", fmt.Sprintf("max_per_hour: %d", limit), 1))
+		r.config.Store(cfg)
+		var refusal *Refusal
+		if err := submit(); !asRefusal(err, &refusal) || refusal.RetryAfter != want {
+			t.Errorf("max_per_hour %d: %+v, want 429 with %d s to wait", limit, err, want)
+		}
+	}
+}
+
+// TestQueueOfTwoProcesses: the bound of the queue counts what another process stored.
+func TestQueueOfTwoProcesses(t *testing.T) {
+	r := newRESTRig(t, nil)
+	other := r.open()
+	limit := r.config.Load().Queue.MaxQueuedSessions
+	for i := range limit {
+		submitter := []*submitter{r.submitter, other.submitter}[i%2]
+		if _, err := submitter.Submit(t.Context(), Request{Data: "x", Author: AuthorAPI}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, submitter := range []*submitter{r.submitter, other.submitter} {
+		var refusal *Refusal
+		if _, err := submitter.Submit(t.Context(), Request{Data: "x", Author: AuthorAPI}); !asRefusal(err, &refusal) || refusal.Status != http.StatusTooManyRequests {
+			t.Errorf("over the bound: %v, want 429", err)
+		}
+	}
+}
+
+// TestRunbookOfARetry: a retry has the runbook of the submission, else that of the configuration as it
+// is now.
+func TestRunbookOfARetry(t *testing.T) {
+	r := newRESTRig(t, nil)
+	configure := func(runbook string) {
+		r.config.Store(parseConfig(t, strings.Replace(restConfig, "alert_type: crash }", "alert_type: crash, runbook: "+runbook+" }", 1)))
+	}
+	configure("https://github.com/a/old")
+	byDefault, own := r.post(`{"data":"x"}`), r.post(`{"data":"x","runbook":"https://github.com/a/own"}`)
+	configure("https://github.com/a/new")
+	for id, want := range map[string]string{byDefault: "https://github.com/a/new", own: "https://github.com/a/own"} {
+		r.claim(id, 1)
+		r.end(id, session.StatusFailed)
+		if got := r.send("POST", "/api/v1/sessions/"+id+"/retry", ""); got.status != http.StatusAccepted {
+			t.Fatalf("retry: %d %s, want 202", got.status, got.body)
+		}
+		var d struct {
+			RunbookURL string `json:"runbook_url"`
+		}
+		if r.get("/api/v1/sessions/"+id, &d); d.RunbookURL != want {
+			t.Errorf("the runbook after a retry = %q, want %q", d.RunbookURL, want)
+		}
+	}
+}
+
 // TestIdempotencyKeyOfATakenDedupKey: a process died, or its bus did, between storing the answer and
 // storing the session, and another alert took the dedup_key.
 func TestIdempotencyKeyOfATakenDedupKey(t *testing.T) {
@@ -461,7 +631,7 @@ func TestRepeatOfAPreparedRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := journal.NewSession()
-	got, err := r.submitter.repeat(t.Context(), request, fmt.Appendf(nil, `{"session_id":%q,"status":"queued"}`, id))
+	got, err := r.submitter.repeat(t.Context(), request, journal.Remembered{Answer: fmt.Appendf(nil, `{"session_id":%q,"status":"queued"}`, id)})
 	if err != nil || got.SessionID != id {
 		t.Errorf("repeat = %+v, %v, want session %s", got, err, id)
 	}
@@ -775,6 +945,10 @@ func TestAccess(t *testing.T) {
 		{name: "a proxy's remote user", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1", "X-Remote-User", "bob"}, status: 202, author: "bob"},
 		{name: "a proxy without a user", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1"}, status: 202, author: AuthorAPI},
 		{name: "a header twice", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1", "X-Forwarded-User", "ann", "X-Forwarded-User", "bob"}, status: 400, says: "twice"},
+		{name: "a header twice and a token", proxies: []string{"192.0.2.7"}, token: "s3cret", header: []string{"From", "192.0.2.7:1", "X-Forwarded-User", "ann", "X-Forwarded-User", "bob"}, status: 400, says: "twice"},
+		{name: "groups twice", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1", "X-Forwarded-User", "ann", "X-Forwarded-Groups", "a", "X-Forwarded-Groups", "b"}, status: 400, says: "twice"},
+		{name: "a proxy's user like a trigger", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1", "X-Forwarded-User", "Trigger"}, status: 202, author: "user:Trigger"},
+		{name: "a proxy's user like a client of MCP", proxies: []string{"192.0.2.7"}, header: []string{"From", "192.0.2.7:1", "X-Forwarded-User", "mcp:claude"}, status: 202, author: "user:mcp:claude"},
 		{name: "a configured header", proxies: []string{"192.0.2.7"}, userHeader: "X-Auth-User", token: "s3cret", header: []string{"From", "192.0.2.7:1", "X-Auth-User", "ann"}, status: 202, author: "ann"},
 		{name: "a client's header beside the configured one", proxies: []string{"192.0.2.7"}, userHeader: "X-Auth-User", header: []string{"From", "192.0.2.7:1", "X-Forwarded-User", "bob", "X-Auth-User", "ann"}, status: 202, author: "ann"},
 		{name: "a client's header without the configured one", proxies: []string{"192.0.2.7"}, userHeader: "X-Auth-User", token: "s3cret", header: []string{"From", "192.0.2.7:1", "X-Forwarded-User", "ann"}, status: 401},
@@ -803,6 +977,25 @@ func TestAccess(t *testing.T) {
 				t.Errorf("sessions %+v, want one of %s", list.Sessions, c.author)
 			}
 		})
+	}
+}
+
+// TestReadsRefuseAUserTwice: a request in which the user is named twice reads nothing.
+func TestReadsRefuseAUserTwice(t *testing.T) {
+	var network httpguard.Network
+	if err := network.UnmarshalText([]byte("192.0.2.7")); err != nil {
+		t.Fatal(err)
+	}
+	r := newRESTRig(t, func(cfg *handlerConfig) {
+		cfg.token, cfg.exposed, cfg.proxies.Networks = "s3cret", true, []httpguard.Network{network}
+	})
+	for _, path := range []string{"/api/v1/sessions", "/api/v1/system/config", "/metrics"} {
+		if got := r.send("GET", path, "", "From", "192.0.2.7:1", "X-Forwarded-User", "ann", "X-Forwarded-User", "bob"); got.status != http.StatusBadRequest {
+			t.Errorf("GET %s: %d %s, want 400", path, got.status, got.body)
+		}
+		if got := r.send("GET", path, "", "From", "192.0.2.7:1"); got.status != http.StatusUnauthorized {
+			t.Errorf("GET %s without a user: %d, want 401", path, got.status)
+		}
 	}
 }
 

@@ -389,9 +389,10 @@ func TestRevisionAfterANewerCount(t *testing.T) {
 		}
 		if name == "after the check" { // as if the count was stored between the check and the publication
 			m.Header.Set(jetstream.ExpectedLastSubjSeqHeader, fmt.Sprint(h.end))
+			m.Header.Set(jetstream.ExpectedLastSubjSeqSubjHeader, bus.AlertSubjectOfAnySeverity(first))
 			_, err = store.publisher.Publish(t.Context(), m)
 		} else {
-			err = store.publish(t.Context(), m, h.end, true)
+			err = store.publish(t.Context(), m, bus.AlertSubjectOfAnySeverity(first), h.end, true)
 		}
 		if !bus.Conflict(err) {
 			t.Errorf("a count was stored %s: publish = %v, want a conflict", name, err)
@@ -402,6 +403,67 @@ func TestRevisionAfterANewerCount(t *testing.T) {
 	}
 	if a, _, err := store.Find(t.Context(), first.ID); err != nil || a.Count != 2 || a.Investigation == nil {
 		t.Errorf("the alert = %+v, %v, want it 2 times with its investigation", a, err)
+	}
+}
+
+// TestRevisionAfterAHigherSeverity: a revision of another severity, which has another subject, is not
+// overwritten either.
+func TestRevisionAfterAHigherSeverity(t *testing.T) {
+	b := bustest.Start(t)
+	store, err := newAlertStore(b.Connect(bus.RoleInvestigator))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := shopAlerts()[2]
+	first.Severity = alert.Warning
+	publishAlert(t, b, first)
+	h, err := store.history(t.Context(), first.ID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	worse := first
+	worse.ID, worse.Revises, worse.Severity, worse.Count = "symptom2", first.ID, alert.Error, 2
+	publishAlert(t, b, worse)
+	m, err := revisionMessage(alert.RevisionFor(h.newest, alert.Investigation{SessionID: "s", Status: alert.InvestigationInProgress}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.publish(t.Context(), m, bus.AlertSubjectOfAnySeverity(first), h.end, true); !bus.Conflict(err) {
+		t.Errorf("publish after a worse revision = %v, want a conflict", err)
+	}
+}
+
+// TestFromNewest: a replica that lags behind is asked again, and is believed in the end.
+func TestFromNewest(t *testing.T) {
+	for name, c := range map[string]struct {
+		newest uint64
+		reads  [][]uint64 // the last one again and again
+		want   []uint64
+	}{
+		"up to date":           {3, [][]uint64{{3, 2, 1}}, []uint64{3, 2, 1}},
+		"behind":               {3, [][]uint64{{1}, {2, 1}, {3, 2, 1}}, []uint64{3, 2, 1}},
+		"empty at first":       {1, [][]uint64{{}, {1}}, []uint64{1}},
+		"the newest is gone":   {3, [][]uint64{{2, 1}}, []uint64{2, 1}},
+		"there are no alerts":  {0, [][]uint64{{}}, nil},
+		"newer than the state": {2, [][]uint64{{3, 2, 1}}, []uint64{3, 2, 1}},
+	} {
+		var got []uint64
+		read := func(handle func(bus.Message) error) error {
+			seqs := c.reads[0]
+			if len(c.reads) > 1 {
+				c.reads = c.reads[1:]
+			}
+			for _, seq := range seqs {
+				if err := handle(bus.Message{Seq: seq}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		err := fromNewest(t.Context(), c.newest, read, func(m bus.Message) error { got = append(got, m.Seq); return nil })
+		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v, read (-want +got):\n%s", name, err, diff)
+		}
 	}
 }
 
@@ -526,6 +588,7 @@ func (r *resolutionRig) run() {
 		},
 		change: r.change,
 		mask:   func(text string) (string, error) { return strings.ReplaceAll(text, "hunter2", "[MASKED]"), nil },
+		key:    func(key string) string { return maskedKey(maskHunter, key) },
 		ended: func(_ context.Context, s *session.Session) error {
 			r.mu.Lock()
 			defer r.mu.Unlock()

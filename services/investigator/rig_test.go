@@ -19,6 +19,9 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
 
+// maskHunter masks the secret of the tests.
+func maskHunter(text string) string { return strings.ReplaceAll(text, "hunter2", "[MASKED]") }
+
 // restConfig is the configuration of the tests of REST.
 const restConfig = `
 llm_providers:
@@ -80,7 +83,7 @@ func (r *restRig) open() *backend {
 	}
 	b, err := newBackend(backendConfig{
 		session: r.session, alerts: alerts.Find, config: r.config.Load, logger: bustest.Quiet(),
-		mask: func(text string) string { return strings.ReplaceAll(text, "hunter2", "[MASKED]") },
+		mask: maskHunter,
 	})
 	if err != nil {
 		r.t.Fatal(err)

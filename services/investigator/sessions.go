@@ -281,8 +281,8 @@ func (b *backend) retry(ctx context.Context, id, by string) (err error) {
 	return nil
 }
 
-// planAgain resolves the configuration as it is now. A chain that is gone is chosen again by the
-// alert's type.
+// planAgain resolves the configuration as it is now, with what the alert chose itself: its runbook
+// and servers. A chain that is gone is chosen again by the alert's type.
 func (b *backend) planAgain(s *session.Session) (session.Plan, error) {
 	cfg := b.config()
 	var selection struct {
@@ -293,7 +293,7 @@ func (b *backend) planAgain(s *session.Session) (session.Plan, error) {
 			return session.Plan{}, fmt.Errorf("read the session's servers: %w", err)
 		}
 	}
-	request := config.PlanRequest{Chain: s.Plan().Chain, AlertType: s.Submitted().AlertType, Servers: selection.Servers, RunbookURL: s.Plan().RunbookURL}
+	request := config.PlanRequest{Chain: s.Plan().Chain, AlertType: s.Submitted().AlertType, Servers: selection.Servers, RunbookURL: s.Submitted().Runbook}
 	plan, err := cfg.Plan(request)
 	if errors.Is(err, config.ErrNoChain) {
 		request.Chain = ""

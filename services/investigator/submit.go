@@ -23,6 +23,7 @@ import (
 	"github.com/tocsin-bus/tocsin/services/investigator/trigger"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // The authors of sessions that no person names. AuthorMCP and AuthorCLI are followed by the name
@@ -224,21 +225,29 @@ func explainKey(err error) error {
 }
 
 // repeat answers a request whose Idempotency-Key is known. The process that stored the answer may
-// have ended before it stored the session, which is then done now.
-func (s *submitter) repeat(ctx context.Context, r Request, stored []byte) (Answer, error) {
+// have ended before it stored the session or the note, which is then done now. A note may be there
+// twice then.
+func (s *submitter) repeat(ctx context.Context, r Request, stored journal.Remembered) (Answer, error) {
 	var a Answer
-	if err := json.Unmarshal(stored, &a); err != nil {
+	if err := json.Unmarshal(stored.Answer, &a); err != nil {
 		return Answer{}, fmt.Errorf("read the stored answer to an Idempotency-Key: %w", err)
 	}
-	if a.Joined() {
+	if stored.Done {
 		return a, nil
 	}
-	last, err := s.journal.Last(ctx, a.SessionID)
-	if err != nil {
-		return Answer{}, err
-	}
-	if last.Seq > 0 || s.expired(a.SessionID) {
-		return a, nil
+	asked := r
+	if !a.Joined() {
+		last, err := s.journal.Last(ctx, a.SessionID)
+		if err != nil {
+			return Answer{}, err
+		}
+		if last.Seq > 0 {
+			s.confirm(ctx, asked)
+			return a, nil
+		}
+		if s.expired(a.SessionID) {
+			return a, nil
+		}
 	}
 	r.IdempotencyKey = "" // its answer is stored
 	if r.AlertID != "" || r.Alert != nil {
@@ -248,6 +257,14 @@ func (s *submitter) repeat(ctx context.Context, r Request, stored []byte) (Answe
 	if err != nil {
 		return Answer{}, err
 	}
+	if a.Joined() {
+		// One that ended since can't take the alert, but an answer that is stored stays.
+		if _, err := s.joins.add(ctx, a.SessionID, r.Data); err != nil {
+			return Answer{}, err
+		}
+		s.confirm(ctx, asked)
+		return a, nil
+	}
 	submitted.ID = a.SessionID
 	joined, own, err := s.claim(ctx, r, a.SessionID)
 	if err != nil || !own { // another request came in between
@@ -256,11 +273,24 @@ func (s *submitter) repeat(ctx context.Context, r Request, stored []byte) (Answe
 	if err := s.append(ctx, submitted, r.Data); err != nil {
 		return Answer{}, err
 	}
+	s.confirm(ctx, asked)
 	return a, nil
 }
 
+// confirm notes that a request took effect, so that its repetition changes nothing.
+func (s *submitter) confirm(ctx context.Context, r Request) {
+	if r.IdempotencyKey == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
+	defer cancel()
+	if err := s.journal.Confirm(ctx, r.IdempotencyKey, r.BodyDigest); err != nil {
+		s.logger.Info("a request with an Idempotency-Key could not be confirmed; its repetition looks whether it took effect", "error", err)
+	}
+}
+
 // prepare checks a request, and returns the first fact of its session without the id and the
-// text. It sets the request's text, masked, and its dedup_key.
+// text. It sets the request's text and its dedup_key, both masked.
 func (s *submitter) prepare(ctx context.Context, r *Request) (session.Submitted, error) {
 	if err := checkRequest(r); err != nil {
 		return session.Submitted{}, err
@@ -288,13 +318,37 @@ func (s *submitter) prepare(ctx context.Context, r *Request) (session.Submitted,
 			r.DedupKey = stored.DedupKey
 		}
 	}
-	if r.Data, err = s.masked(r.Data); err != nil {
-		return session.Submitted{}, err
+	submitted := session.Submitted{
+		AlertType: alertType, Author: r.Author, Selection: r.Selection, Fingerprint: r.Fingerprint, Runbook: r.Runbook, Plan: plan,
 	}
-	return session.Submitted{
-		AlertType: alertType, Author: r.Author, Alert: s.maskedAlert(stored, r.Data), DedupKey: r.DedupKey,
-		Selection: r.Selection, Fingerprint: r.Fingerprint, Plan: plan,
-	}, nil
+	for _, text := range []*string{&r.Data, &submitted.AlertType, &submitted.Fingerprint, &submitted.Runbook, &submitted.Plan.RunbookURL} {
+		if *text, err = s.masked(*text); err != nil {
+			return session.Submitted{}, err
+		}
+	}
+	r.DedupKey = s.storedKey(r.DedupKey)
+	submitted.DedupKey, submitted.Alert = r.DedupKey, s.maskedAlert(stored, r.Data)
+	return submitted, nil
+}
+
+// storedKey returns a dedup_key as sessions store it.
+func (s *submitter) storedKey(key string) string { return maskedKey(s.mask, key) }
+
+// maskedKey returns a dedup_key as it is stored. One with a secret is masked, and begins with its
+// digest: equal keys stay equal, and different ones different. Masking it again changes nothing.
+func maskedKey(mask func(string) string, key string) (masked string) {
+	sum := sha256.Sum256([]byte(key))
+	// No pattern takes the parts for a secret.
+	digest := fmt.Sprintf("%x-%x-%x-%x", sum[:4], sum[4:8], sum[8:12], sum[12:16])
+	defer func() {
+		if recover() != nil { // it can't be masked
+			masked = digest
+		}
+	}()
+	if masked = mask(key); masked == key {
+		return key
+	}
+	return sanitize.Cut(digest+" "+masked, maxDedupKey)
 }
 
 // masked returns the masked text. What can't be masked is not stored.
@@ -318,7 +372,7 @@ func (s *submitter) maskedAlert(a *alert.Alert, masked string) *alert.Alert {
 		kept = &alert.Alert{}
 	}
 	kept.ID, kept.Severity, kept.Category, kept.Timestamp = a.ID, a.Severity, a.Category, a.Timestamp
-	kept.Source, kept.App, kept.DedupKey, kept.CorrelationID = a.Source, a.App, a.DedupKey, a.CorrelationID
+	kept.Source, kept.App, kept.DedupKey, kept.CorrelationID = a.Source, a.App, s.storedKey(a.DedupKey), a.CorrelationID
 	return kept
 }
 
@@ -465,6 +519,9 @@ func (s *submitter) join(ctx context.Context, id string, r Request) (a Answer, e
 		return stored, false, err
 	}
 	open, err := s.joins.add(ctx, id, r.Data)
+	if err == nil {
+		s.confirm(ctx, r)
+	}
 	// One that ended since can't take the alert, but an answer that is stored stays.
 	return a, err == nil && !open && r.IdempotencyKey == "", err
 }
@@ -479,11 +536,11 @@ func (s *submitter) remember(ctx context.Context, r Request, a Answer) (stored A
 	if err != nil {
 		return Answer{}, false, fmt.Errorf("encode an answer: %w", err)
 	}
-	data, known, err = s.journal.Remember(ctx, r.IdempotencyKey, r.BodyDigest, data)
+	earlier, known, err := s.journal.Remember(ctx, r.IdempotencyKey, r.BodyDigest, data)
 	if err != nil || !known {
 		return a, false, explainKey(err)
 	}
-	stored, err = s.repeat(ctx, r, data)
+	stored, err = s.repeat(ctx, r, earlier)
 	return stored, true, err
 }
 
@@ -524,11 +581,15 @@ func (s *submitter) storeNew(ctx context.Context, r Request, submitted session.S
 		return Answer{}, err
 	}
 	free = false
+	s.confirm(ctx, r)
 	return answer, nil
 }
 
-// freeTimeout bounds freeing a dedup_key after a failure.
-const freeTimeout = 2 * time.Second
+// freeTimeout bounds freeing a dedup_key after a failure, confirmTimeout confirming an answer.
+const (
+	freeTimeout    = 2 * time.Second
+	confirmTimeout = time.Second
+)
 
 // admitted is a session that this process has admitted.
 type admitted struct {
@@ -561,6 +622,9 @@ func (s *submitter) admit(ctx context.Context, submitted session.Submitted) erro
 	if err := s.index.awaitReady(waiting); err != nil { // the bounds count what is stored
 		return err
 	}
+	if err := s.index.await(ctx); err != nil { // what other processes stored too
+		return err
+	}
 	if err := s.journal.Admit(ctx, int64(cfg.System.Retention.MaxBytes)); err != nil {
 		return err
 	}
@@ -583,12 +647,12 @@ func (s *submitter) admit(ctx context.Context, submitted session.Submitted) erro
 	if a.rated {
 		times := s.index.startedByThemselves(now.Add(-rateWindow))
 		if n := len(times) + rated; n >= cfg.Queue.MaxPerHour {
-			wait := rateWindow
-			if len(times) > 0 {
-				wait = times[0].Add(rateWindow).Sub(now)
+			wait := rateWindow // until so many count no more that there is room; those under way are the newest
+			if leave := n - cfg.Queue.MaxPerHour; leave < len(times) {
+				wait = times[leave].Add(rateWindow).Sub(now)
 			}
 			return &limitError{trigger.ReasonLimit, httpserve.Refuse(http.StatusTooManyRequests, fmt.Sprintf("triggers and MCP have started %d sessions in the last hour, and max_per_hour is %d", n, cfg.Queue.MaxPerHour)).
-				Retry(max(1, int(wait/time.Second)))}
+				Retry(max(1, int(math.Ceil(wait.Seconds()))))}
 		}
 	}
 	s.underWay[submitted.ID] = a
@@ -698,7 +762,8 @@ func (s *submitter) freeUnlessOpen(ctx context.Context, key, id string, attempt 
 	}
 }
 
-// expired reports whether a session of an age may have been deleted.
+// expired reports whether a session is so old that it may have been deleted, where nothing says
+// whether it was ever stored.
 func (s *submitter) expired(id string) bool {
 	parsed, err := ulid.ParseStrict(id)
 	return err != nil || s.now().Sub(parsed.Timestamp()) > time.Duration(s.config().System.Retention.Sessions)

@@ -13,6 +13,7 @@ import (
 const (
 	sweepInterval     = 10 * time.Second
 	retentionInterval = time.Minute
+	orphanInterval    = time.Hour
 	// cancelInterval is the interval between two looks for cancellations that do not end, and
 	// cancelPatience the time that workers have for one.
 	cancelInterval = time.Second
@@ -37,14 +38,16 @@ type sweeper struct {
 
 // run sweeps until ctx ends.
 func (s *sweeper) run(ctx context.Context) error {
-	sweep, retention := time.NewTicker(sweepInterval), time.NewTicker(retentionInterval)
+	sweep, retention, orphans := time.NewTicker(sweepInterval), time.NewTicker(retentionInterval), time.NewTicker(orphanInterval)
 	defer sweep.Stop()
 	defer retention.Stop()
+	defer orphans.Stop()
 	if err := s.index.awaitReady(ctx); err != nil {
 		return err
 	}
 	s.sweep(ctx)
 	s.delete(ctx)
+	s.deleteOrphans(ctx)
 	for {
 		select {
 		case <-ctx.Done():
@@ -53,7 +56,22 @@ func (s *sweeper) run(ctx context.Context) error {
 			s.sweep(ctx)
 		case <-retention.C:
 			s.delete(ctx)
+		case <-orphans.C:
+			s.deleteOrphans(ctx)
 		}
+	}
+}
+
+// deleteOrphans deletes texts that no session names.
+func (s *sweeper) deleteOrphans(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, retentionInterval)
+	defer cancel()
+	n, err := s.journal.DeleteOrphans(ctx, time.Now(), s.index.has)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		s.log.Warn("texts without a session could not be deleted", "error", err)
+	case n > 0:
+		s.log.Info("deleted texts that belonged to no session", "sessions", n)
 	}
 }
 
@@ -93,8 +111,16 @@ func (s *sweeper) delete(ctx context.Context) {
 	}
 }
 
+// deleteAll deletes sessions. One that a retry made pending again since it was listed stays.
 func (s *sweeper) deleteAll(ctx context.Context, ids []string) error {
 	for _, id := range ids {
+		ended, err := s.ended(ctx, id)
+		if err != nil {
+			return err
+		}
+		if !ended {
+			continue
+		}
 		if err := s.journal.Delete(ctx, id); err != nil {
 			return err
 		}
@@ -103,6 +129,18 @@ func (s *sweeper) deleteAll(ctx context.Context, ids []string) error {
 		s.log.Info("deleted an ended session", "session", id)
 	}
 	return nil
+}
+
+// ended reports whether a session has ended, with all that was acknowledged before the call. It reports
+// false where the index does not have that in time: the next sweep looks again.
+func (s *sweeper) ended(ctx context.Context, id string) (bool, error) {
+	last, err := s.journal.Last(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, indexWait)
+	defer cancel()
+	return s.index.awaitSeq(waiting, last.Seq) && s.index.hasEnded(id), nil
 }
 
 // forgetDeleted removes sessions from the lists that another process deleted, until ctx ends.

@@ -339,6 +339,26 @@ func (s *Session) NewestAtLeader(ctx context.Context, stream, subject string) (m
 	return m, true, nil
 }
 
+// Subjects returns the subjects of a stream's messages that match, which may have wildcards, and how
+// many messages each has. It is for subjects that are few enough to be held in memory.
+func (s *Session) Subjects(ctx context.Context, stream, matching string) (map[string]uint64, error) {
+	if err := s.checkUsable(); err != nil {
+		return nil, err
+	}
+	var info *jetstream.StreamInfo
+	err := s.failOnDenial(ctx, apiInfo+stream, func(ctx context.Context) error {
+		found, err := s.stream(ctx, stream)
+		if err == nil {
+			info, err = found.Info(ctx, jetstream.WithSubjectFilter(matching))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the subjects of stream %s: %w", stream, err)
+	}
+	return info.State.Subjects, nil
+}
+
 // Purge deletes all messages of a stream whose subject matches, which may have wildcards.
 func (s *Session) Purge(ctx context.Context, stream, subject string) error {
 	if err := s.checkUsable(); err != nil {

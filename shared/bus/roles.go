@@ -105,7 +105,7 @@ func (r Role) publish() []string {
 			// Revisions of alerts, and what models say while they say it.
 			subjects(AllAlerts, AllLiveInvestigations),
 			detectorQueries(), subjects(query.SubjectHealth),
-			consume(), follow(StreamAlerts), read(StreamAlerts),
+			consume(), follow(StreamAlerts), read(StreamAlerts), getMessages(StreamAlerts),
 			follow(StreamKubernetes), read(StreamKubernetes), follow(StreamCI),
 			follow(StreamSilences), read(StreamSilences),
 			// Its sessions, their texts and its queue.

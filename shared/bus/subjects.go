@@ -126,6 +126,12 @@ func AlertSubject(a alert.Alert) string {
 	return alertsPrefix + Token(a.App) + "." + Token(string(a.Category)) + "." + Token(string(a.Severity))
 }
 
+// AlertSubjectOfAnySeverity returns the filter of the subjects that an alert and its revisions have:
+// only the severity may change.
+func AlertSubjectOfAnySeverity(a alert.Alert) string {
+	return alertsPrefix + Token(a.App) + "." + Token(string(a.Category)) + ".*"
+}
+
 // NoticeSubject returns the subject of an agent's message to its user.
 func NoticeSubject(context string) string { return noticesPrefix + Token(context) }
 

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
 
 	"github.com/tocsin-bus/tocsin/shared/bus"
 )
@@ -40,6 +44,41 @@ func (j *Journal) Admit(ctx context.Context, maxBytes int64) error {
 
 // admitted is the size from which new sessions are refused.
 func admitted(maxBytes int64) int64 { return maxBytes/100*fullPercent + maxBytes%100*fullPercent/100 }
+
+// orphanAge is how old a session without a log must be before its texts are deleted: older than a
+// request with an Idempotency-Key, whose repetition may still store it.
+const orphanAge = 25 * time.Hour
+
+// DeleteOrphans deletes the texts of sessions that were never stored, because their process died in
+// between, or that were deleted in part. has reports whether a session is known to be stored. It
+// returns the number of such sessions.
+func (j *Journal) DeleteOrphans(ctx context.Context, now time.Time, has func(session string) bool) (int, error) {
+	subjects, err := j.bus.Subjects(ctx, bus.StreamInvestigationTexts, bus.InvestigationTextSubject("*", "*", "*"))
+	if err != nil {
+		return 0, fmt.Errorf("look for texts without a session: %w", err)
+	}
+	seen, n := map[string]bool{}, 0
+	for subject := range subjects {
+		session, _, _ := strings.Cut(strings.TrimPrefix(subject, bus.InvestigationSubject("")), ".")
+		id, err := ulid.ParseStrict(session)
+		if err != nil || seen[session] || now.Sub(id.Timestamp()) < orphanAge || has(session) {
+			continue
+		}
+		seen[session] = true
+		last, err := j.Last(ctx, session)
+		if err != nil {
+			return n, err
+		}
+		if last.Seq > 0 {
+			continue
+		}
+		if err := j.bus.Purge(ctx, bus.StreamInvestigationTexts, bus.InvestigationTextSubject(session, "*", "*")); err != nil {
+			return n, fmt.Errorf("delete the texts of session %s: %w", session, err)
+		}
+		n++
+	}
+	return n, nil
+}
 
 // Delete deletes a session: its messages in the queue, its texts and its log, which goes last,
 // so that a session that was deleted in part is still found and deleted again. Deleting a

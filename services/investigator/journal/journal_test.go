@@ -3,6 +3,7 @@ package journal_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sort"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/oklog/ulid/v2"
 	"go.uber.org/goleak"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
@@ -235,6 +237,33 @@ func TestDamagedText(t *testing.T) {
 	}
 }
 
+// TestDeleteOrphans: texts of sessions that were never stored are deleted once they are old.
+func TestDeleteOrphans(t *testing.T) {
+	j, _ := open(t)
+	store := must(j.Texts())(t)
+	now := time.Now()
+	id := func(age time.Duration) string {
+		return ulid.MustNew(ulid.Timestamp(now.Add(-age)), rand.Reader).String()
+	}
+	old, young, stored, known := id(26*time.Hour), id(24*time.Hour), id(48*time.Hour), id(49*time.Hour)
+	digests := map[string]string{}
+	for _, s := range []string{old, young, stored, known} {
+		digests[s] = must(store.Put(t.Context(), s, make([]byte, 600<<10)))(t)
+	}
+	must(j.Append(t.Context(), stored, 0, []byte("1")))(t)
+	has := func(s string) bool { return s == known }
+	for _, want := range []int{1, 0} {
+		if n, err := j.DeleteOrphans(t.Context(), now, has); n != want || err != nil {
+			t.Errorf("DeleteOrphans = %d, %v, want %d", n, err, want)
+		}
+	}
+	for s, digest := range digests {
+		if _, err := store.Get(t.Context(), s, digest); errors.Is(err, journal.ErrMissing) != (s == old) {
+			t.Errorf("Get of session %s = %v, want an error only for %s", s, err, old)
+		}
+	}
+}
+
 func TestDelete(t *testing.T) {
 	j, _ := open(t)
 	store := must(j.Texts())(t)
@@ -362,14 +391,25 @@ func TestReserve(t *testing.T) {
 func TestRemember(t *testing.T) {
 	j, _ := open(t)
 	answer := []byte(`{"session_id":"a"}`)
-	if got, known, err := j.Remember(t.Context(), "k", "body", answer); !bytes.Equal(got, answer) || known || err != nil {
-		t.Fatalf("Remember = %s, %t, %v, want %s, new", got, known, err, answer)
+	if err := j.Confirm(t.Context(), "k", "body"); err != nil {
+		t.Errorf("Confirm of an unknown key = %v, want nil", err)
 	}
-	if got, known, err := j.Remember(t.Context(), "k", "body", []byte(`{}`)); !bytes.Equal(got, answer) || !known || err != nil {
-		t.Errorf("Remember again = %s, %t, %v, want %s, known", got, known, err, answer)
+	if got, known, err := j.Remember(t.Context(), "k", "body", answer); !bytes.Equal(got.Answer, answer) || known || got.Done || err != nil {
+		t.Fatalf("Remember = %+v, %t, %v, want %s, new", got, known, err, answer)
 	}
-	if got, known, err := j.Recall(t.Context(), "k", "body"); !bytes.Equal(got, answer) || !known || err != nil {
-		t.Errorf("Recall = %s, %t, %v, want %s, known", got, known, err, answer)
+	if got, known, err := j.Remember(t.Context(), "k", "body", []byte(`{}`)); !bytes.Equal(got.Answer, answer) || !known || got.Done || err != nil {
+		t.Errorf("Remember again = %+v, %t, %v, want %s, known", got, known, err, answer)
+	}
+	for range 2 {
+		if err := j.Confirm(t.Context(), "k", "body"); err != nil {
+			t.Errorf("Confirm = %v, want nil", err)
+		}
+	}
+	if got, known, err := j.Recall(t.Context(), "k", "body"); !bytes.Equal(got.Answer, answer) || !known || !got.Done || err != nil {
+		t.Errorf("Recall = %+v, %t, %v, want %s, known and done", got, known, err, answer)
+	}
+	if err := j.Confirm(t.Context(), "k", "other"); !errors.Is(err, journal.ErrOther) {
+		t.Errorf("Confirm with another body = %v, want ErrOther", err)
 	}
 	if _, _, err := j.Remember(t.Context(), "k", "other", []byte(`{}`)); !errors.Is(err, journal.ErrOther) {
 		t.Errorf("Remember with another body = %v, want ErrOther", err)

@@ -162,6 +162,16 @@ type remembered struct {
 	// Body is the digest of the request's body.
 	Body   string          `json:"body"`
 	Answer json.RawMessage `json:"answer"`
+	// Done means that the request took effect.
+	Done bool `json:"done,omitempty"`
+}
+
+// Remembered is the stored answer to a request with an Idempotency-Key.
+type Remembered struct {
+	Answer []byte
+	// Done reports whether the request is known to have taken effect, by [Journal.Confirm]. Otherwise
+	// the process that stored the answer may have died before.
+	Done bool
 }
 
 // Remember stores the answer, JSON, to a request with an Idempotency-Key for 24 h, before the
@@ -169,43 +179,68 @@ type remembered struct {
 // request was made before, maybe by a process that died before it took effect, so the caller
 // repeats what is missing of it. The error wraps [ErrOther] where the key was used with
 // another body.
-func (j *Journal) Remember(ctx context.Context, key, bodyDigest string, answer []byte) (stored []byte, known bool, err error) {
-	data, err := json.Marshal(remembered{bodyDigest, answer})
+func (j *Journal) Remember(ctx context.Context, key, bodyDigest string, answer []byte) (stored Remembered, known bool, err error) {
+	data, err := json.Marshal(remembered{Body: bodyDigest, Answer: answer})
 	if err != nil {
-		return nil, false, fmt.Errorf("remember an answer: %w", err)
+		return Remembered{}, false, fmt.Errorf("remember an answer: %w", err)
 	}
-	_, err = j.bus.Document(bus.BucketInvestigatorAnswers, bucketKey(key)).Write(ctx, data, 0)
+	_, err = j.answer(key).Write(ctx, data, 0)
 	if err == nil {
-		return answer, false, nil
+		return Remembered{Answer: answer}, false, nil
 	}
 	if !errors.Is(err, bus.ErrConflict) {
-		return nil, false, fmt.Errorf("remember an answer: %w", err)
+		return Remembered{}, false, fmt.Errorf("remember an answer: %w", err)
 	}
-	return j.recall(ctx, key, bodyDigest)
+	return j.Recall(ctx, key, bodyDigest)
+}
+
+// Confirm notes that a request whose answer is stored took effect. Its 24 h begin again.
+func (j *Journal) Confirm(ctx context.Context, key, bodyDigest string) error {
+	m, r, err := j.recall(ctx, key, bodyDigest)
+	if err != nil || m.Seq == 0 || r.Done {
+		return err
+	}
+	r.Done = true
+	data, err := json.Marshal(r)
+	if err == nil {
+		_, err = j.answer(key).Write(ctx, data, m.Seq)
+	}
+	if err != nil && !errors.Is(err, bus.ErrConflict) { // another process confirmed it
+		return fmt.Errorf("confirm an answer: %w", err)
+	}
+	return nil
+}
+
+func (j *Journal) answer(key string) bus.Document {
+	return j.bus.Document(bus.BucketInvestigatorAnswers, bucketKey(key))
 }
 
 // Recall returns the answer that [Journal.Remember] has stored under an Idempotency-Key, and
 // whether there is one. The error wraps [ErrOther] as there.
-func (j *Journal) Recall(ctx context.Context, key, bodyDigest string) (stored []byte, known bool, err error) {
-	return j.recall(ctx, key, bodyDigest)
+func (j *Journal) Recall(ctx context.Context, key, bodyDigest string) (stored Remembered, known bool, err error) {
+	m, r, err := j.recall(ctx, key, bodyDigest)
+	if err != nil || m.Seq == 0 {
+		return Remembered{}, false, err
+	}
+	return Remembered{Answer: r.Answer, Done: r.Done}, true, nil
 }
 
-func (j *Journal) recall(ctx context.Context, key, bodyDigest string) ([]byte, bool, error) {
+// recall returns the message of an answer and what it says; the zero message for none.
+func (j *Journal) recall(ctx context.Context, key, bodyDigest string) (m bus.Message, r remembered, err error) {
 	m, found, err := j.bus.NewestAtLeader(ctx, "KV_"+bus.BucketInvestigatorAnswers, "$KV."+bus.BucketInvestigatorAnswers+"."+bucketKey(key))
 	if err != nil {
-		return nil, false, fmt.Errorf("recall an answer: %w", err)
+		return m, r, fmt.Errorf("recall an answer: %w", err)
 	}
 	if !found {
-		return nil, false, nil
+		return bus.Message{}, r, nil
 	}
-	var r remembered
 	if err := json.Unmarshal(m.Data, &r); err != nil {
-		return nil, false, fmt.Errorf("recall an answer: %w", err)
+		return m, r, fmt.Errorf("recall an answer: %w", err)
 	}
 	if r.Body != bodyDigest {
-		return nil, false, ErrOther
+		return m, r, ErrOther
 	}
-	return r.Answer, true, nil
+	return m, r, nil
 }
 
 // The keys of the leases.

@@ -60,7 +60,9 @@ type Submitted struct {
 	// Selection is what the alert chose of the servers, as it was submitted.
 	Selection   json.RawMessage `json:"selection,omitempty"`
 	Fingerprint string          `json:"slack_message_fingerprint,omitempty"`
-	Plan        Plan            `json:"plan"`
+	// Runbook is the address of a runbook that came with the alert.
+	Runbook string `json:"runbook,omitempty"`
+	Plan    Plan   `json:"plan"`
 }
 
 // Noted is a note in the timeline, such as another alert with the same key.
