@@ -9,6 +9,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/investigator/client"
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
+	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
@@ -17,6 +18,12 @@ import (
 const defaultUserHeader = "X-Forwarded-User"
 
 var userAlternatives = []string{"X-Forwarded-Email", "X-Remote-User"}
+
+// groupHeaders name the user's groups. They decide nothing yet.
+var groupHeaders = []string{"X-Forwarded-Groups", "X-Remote-Groups"}
+
+// personPrefix stands before the name of a user who has that of an author who is no person.
+const personPrefix = "user:"
 
 // proxyHeader is the header in which a proxy proves itself.
 const proxyHeader = "X-Tocsin-Proxy"
@@ -64,17 +71,26 @@ func (p Proxies) user(r *http.Request) (string, error) {
 	if !p.trusts(r) {
 		return "", nil
 	}
-	name := ""
-	for _, header := range p.headers() {
+	name, headers := "", p.headers()
+	for i, header := range slices.Concat(headers, groupHeaders) {
 		values := r.Header.Values(header)
 		if len(values) > 1 {
 			return "", badRequest("the header %s is given twice", header)
 		}
-		if len(values) == 1 && name == "" {
+		if len(values) == 1 && name == "" && i < len(headers) {
 			name = strings.TrimSpace(sanitize.Visible(values[0]))
 		}
 	}
+	if isNoPerson(name) {
+		name = personPrefix + name
+	}
 	return sanitize.Cut(name, maxAuthor), nil
+}
+
+// isNoPerson reports whether a name is that of an author who is no person.
+func isNoPerson(name string) bool {
+	name = strings.ToLower(name)
+	return name == AuthorAPI || name == AuthorTrigger || strings.HasPrefix(name, AuthorMCP) || strings.HasPrefix(name, AuthorCLI)
 }
 
 // author returns who makes a request: the user of a proxy, the user of the command line, or
@@ -108,8 +124,30 @@ func (p Proxies) cliUser(r *http.Request) (string, error) {
 // forwarded are headers that no command line sends.
 var forwarded = []string{"Origin", "Forwarded", "X-Forwarded-For", "Via"}
 
-// signedIn reports whether a proxy has signed the user in.
+// signedIn reports whether a proxy has signed the user in, or names one twice: [Proxies.check]
+// refuses that, with a better answer than that a token is missing.
 func (p Proxies) signedIn(r *http.Request) bool {
 	user, err := p.user(r)
-	return err == nil && user != ""
+	return err != nil || user != ""
+}
+
+// check returns a route that refuses requests in which a proxy names the user twice.
+func (p Proxies) check(route httpserve.Route) httpserve.Route {
+	if answer := route.Answer; answer != nil {
+		route.Answer = func(r *http.Request) (httpserve.Answer, error) {
+			if _, err := p.user(r); err != nil {
+				return httpserve.Answer{}, err
+			}
+			return answer(r)
+		}
+	}
+	if handle := route.Handle; handle != nil {
+		route.Handle = func(w http.ResponseWriter, r *http.Request) error {
+			if _, err := p.user(r); err != nil {
+				return err
+			}
+			return handle(w, r)
+		}
+	}
+	return route
 }

@@ -187,7 +187,9 @@ func describeTools(out *report, s serverProbe) {
 		return
 	}
 	for _, t := range s.Tools {
-		if t.Offered {
+		if t.Offered && t.WhyNot != "" {
+			out.line("    offered   %s: %s", t.Name, t.WhyNot)
+		} else if t.Offered {
 			out.line("    offered   %s", t.Name)
 		} else {
 			out.line("    withheld  %s: %s", t.Name, t.WhyNot)
@@ -208,6 +210,9 @@ const (
 	verdictWithheld = "withheld"
 )
 
+// allowedWhy is why tools are offered that may change something.
+const allowedWhy = "allow_writes is set; calls are denied unless the server annotates the tool with readOnlyHint or destructiveHint: false, or no_approval names it"
+
 // toolRule is what a file alone decides about tools of a server.
 type toolRule struct{ verdict, tools, why string }
 
@@ -219,13 +224,20 @@ func toolRules(s *config.Server) []toolRule {
 		for _, name := range s.ReadOnlyTools {
 			rules = append(rules, toolRule{verdictOffered, name, "read_only_tools names it"})
 		}
+		rules = append(rules, toolRule{verdictOffered, "tools that the server annotates with readOnlyHint", "they change nothing"})
+		if s.AllowWrites {
+			return append(rules, toolRule{verdictOffered, "all other tools", allowedWhy})
+		}
 		return append(rules,
-			toolRule{verdictOffered, "tools that the server annotates with readOnlyHint", "they change nothing"},
 			toolRule{verdictWithheld, "all other tools", "the server does not annotate them with readOnlyHint, and read_only_tools does not name them"})
 	}
 	for _, name := range s.Tools {
 		if slices.Contains(s.ReadOnlyTools, name) || !isPattern(name) && toolbox.Matches(s.ReadOnlyTools, name) {
 			rules = append(rules, toolRule{verdictOffered, name, "tools and read_only_tools name it"})
+			continue
+		}
+		if s.AllowWrites {
+			rules = append(rules, toolRule{verdictOffered, name, "tools names it; " + allowedWhy})
 			continue
 		}
 		rules = append(rules, toolRule{verdictDepends, name, "tools names it; it is offered if the server annotates it with readOnlyHint, or read_only_tools names it"})

@@ -80,7 +80,7 @@ func newHandler(cfg handlerConfig) *handler {
 // routes returns all routes, in the order in which the answer to an unknown path lists them.
 func (h *handler) routes() []httpserve.Route {
 	const read, write = httpserve.ReadProof, httpserve.WriteProof
-	return []httpserve.Route{
+	routes := []httpserve.Route{
 		{Pattern: "POST " + pathAPI + "/alerts", Answer: h.withBackend(h.submit), Proof: write},
 		{Pattern: "GET " + pathAPI + "/sessions", Answer: h.json(h.list), Proof: read},
 		{Pattern: "GET " + pathAPI + "/sessions/active", Answer: h.json(h.active), Proof: read},
@@ -105,6 +105,10 @@ func (h *handler) routes() []httpserve.Route {
 		{Pattern: "GET " + pathHealth, Answer: h.health},
 		{Pattern: "GET " + pathMetrics, Handle: httpserve.Plain(h.metrics.Handler()), Proof: read},
 	}
+	for i := range routes {
+		routes[i] = h.proxies.check(routes[i])
+	}
+	return routes
 }
 
 // protect sets the headers of every answer: it is data, and no page.
