@@ -22,7 +22,7 @@ var userAlternatives = []string{"X-Forwarded-Email", "X-Remote-User"}
 // groupHeaders name the user's groups. They decide nothing yet.
 var groupHeaders = []string{"X-Forwarded-Groups", "X-Remote-Groups"}
 
-// personPrefix stands before the name of a user who has that of an author who is no person.
+// personPrefix stands before the name of a user that is also an author that is no person.
 const personPrefix = "user:"
 
 // proxyHeader is the header in which a proxy proves itself.
@@ -87,7 +87,7 @@ func (p Proxies) user(r *http.Request) (string, error) {
 	return sanitize.Cut(name, maxAuthor), nil
 }
 
-// isNoPerson reports whether a name is that of an author who is no person.
+// isNoPerson reports whether a name is that of an author that is no person.
 func isNoPerson(name string) bool {
 	name = strings.ToLower(name)
 	return name == AuthorAPI || name == AuthorTrigger || strings.HasPrefix(name, AuthorMCP) || strings.HasPrefix(name, AuthorCLI)

@@ -524,7 +524,7 @@ func TestMaskedKeys(t *testing.T) {
 	}
 }
 
-// TestRetryAfterOfTheRate: a refused submission is told when enough of the earlier ones count no more,
+// TestRetryAfterOfTheRate: a refused submission names the time at which enough of the earlier ones count no more,
 // also where max_per_hour was lowered.
 func TestRetryAfterOfTheRate(t *testing.T) {
 	r := newRESTRig(t, nil)

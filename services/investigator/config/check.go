@@ -91,7 +91,7 @@ func (k *checker) shown(path, value string) string {
 	return value
 }
 
-// The environment variables without one of which no server may have allow_writes.
+// The environment variables that allow_writes needs one of.
 const (
 	TokenEnv   = "TOCSIN_TOKEN"
 	ProxiesEnv = "TOCSIN_TRUSTED_PROXIES"

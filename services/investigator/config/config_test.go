@@ -329,7 +329,7 @@ func TestRedacted(t *testing.T) {
 	}
 }
 
-// TestAllowWrites: nobody can approve a call where everybody on the machine is the same to us.
+// TestAllowWrites: a call can be approved only where people differ from the programs of the machine.
 func TestAllowWrites(t *testing.T) {
 	const file = base + "  u:\n    transport: {type: stdio, command: x}\n    allow_writes: true\n    no_approval: [scale]\ndefaults: {llm_provider: a}\n"
 	for name, want := range map[string]string{

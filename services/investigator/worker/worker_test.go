@@ -672,7 +672,7 @@ func TestLongTextsAreObjects(t *testing.T) {
 	})
 }
 
-// TestTooManyTools: a model is offered no more tools than providers take, and the timeline says what is
+// TestTooManyTools: a model is offered no more tools than providers take, and the timeline names those that are
 // left out.
 func TestTooManyTools(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
