@@ -275,7 +275,7 @@ func (r *triggerRun) learn(ctx context.Context, m bus.Message, a alert.Alert, c 
 		return err
 	}
 	key := trigger.Key(a)
-	open, end := r.index.lastOf(key)
+	open, end := r.index.lastOf(r.submitter.storedKey(key)) // as sessions have it
 	c.SessionOpen = open
 	if !end.IsZero() {
 		r.triggers.Ended(key, end)
