@@ -10,7 +10,8 @@ import (
 	"github.com/tocsin-bus/tocsin/e2e/harness/e2etest"
 )
 
-// TestDemo runs make demo without its pauses, and checks that it leaves nothing behind.
+// TestDemo runs make demo without its pauses, and checks that the agent receives the conclusion of the
+// investigation, and that it leaves nothing behind.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -23,6 +24,12 @@ func TestDemo(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "notifications/message") || !strings.Contains(string(out), "the end: ") {
 		t.Fatalf("got %v, want \"notifications/message\" in out and \"the end: \" in out\n%s", err, out)
+	}
+	_, second, _ := strings.Cut(string(out), "Second act")
+	for _, want := range []string{"Investigation completed: Server error: POST /api/checkout", "proven: ", "proposal for src/checkout.ts"} {
+		if !strings.Contains(second, want) {
+			t.Errorf("got no %q in the second act, want it\n%s", want, out)
+		}
 	}
 	left, err := os.ReadDir(scratch)
 	if err != nil || len(left) > 0 {

@@ -1,6 +1,7 @@
 // Command demo plays a short story over HTTP and prints what a coding agent sees: a shop
 // page that loads well, a deploy, slower loads, failing requests, a hook that delivers an
-// alert, noise, and a failed CI run.
+// alert, noise, and a failed CI run. In a second act the failure is investigated, by a model
+// that follows a script.
 //
 // The bus and the agent's gateway are real processes on free ports with a temporary state
 // directory. The agent is go-sdk's MCP client. The demo ends by itself and removes its
@@ -58,8 +59,17 @@ func demo(ctx context.Context, bin string, pace time.Duration) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 
+	model, err := investigatingModel()
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	investigates, err := investigator(dir, model.URL)
+	if err != nil {
+		return err
+	}
 	started := time.Now()
-	bus, err := harness.Up(ctx, bin, dir)
+	bus, err := harness.Up(ctx, bin, dir, investigates...)
 	if err != nil {
 		return err
 	}

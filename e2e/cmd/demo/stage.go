@@ -27,6 +27,8 @@ type stage struct {
 	agent            *harness.Agent
 	out              io.Writer
 	posted, notified int
+	// failed is the id of the alert about the failed checkout, once the agent has it.
+	failed string
 }
 
 // say prints a line with the time since the start.
@@ -164,7 +166,11 @@ func describe(a alert.Alert) string {
 	if a.Count > 1 {
 		times = fmt.Sprintf(" (x%d)", a.Count)
 	}
-	return fmt.Sprintf("%-7s %-16s %s%s\n  |           %s", a.Severity, a.Category, a.Title, times, short(a.Detail, 160))
+	rest := short(a.Detail, 160)
+	if a.Investigation != nil {
+		rest = describeInvestigation(a.Investigation)
+	}
+	return fmt.Sprintf("%-7s %-16s %s%s\n  |           %s", a.Severity, a.Category, a.Title, times, rest)
 }
 
 func short(text string, limit int) string {

@@ -11,7 +11,7 @@ import (
 
 // play plays the chapters in order.
 func (s *stage) play(ctx context.Context) error {
-	for _, chapter := range []func(context.Context) error{s.calm, s.deploy, s.edit, s.noise, s.active, s.secrets} {
+	for _, chapter := range []func(context.Context) error{s.calm, s.deploy, s.edit, s.noise, s.active, s.secrets, s.investigate} {
 		if err := chapter(ctx); err != nil {
 			return err
 		}
@@ -70,6 +70,11 @@ func (s *stage) deploy(ctx context.Context) error {
 	alerts, err := s.observe(ctx, map[string]any{"what": "errors"})
 	if err == nil && len(alerts) != raised-1 { // the inbox joins the regression and the spike
 		err = fmt.Errorf("%w: got %d alerts, want %d", errStory, len(alerts), raised-1)
+	}
+	for _, a := range alerts {
+		if strings.Contains(a.Title, failedCheckout) {
+			s.failed = a.ID
+		}
 	}
 	return err
 }
