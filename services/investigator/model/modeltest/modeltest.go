@@ -118,6 +118,8 @@ type Rule struct {
 	Answers []Answer
 	// Respond, if set, is asked instead of Answers.
 	Respond func(Request) Answer
+	// Unrecorded leaves its requests out of Requests, where there are very many.
+	Unrecorded bool
 }
 
 // Server is a running server.
@@ -163,7 +165,7 @@ func (s *Server) Close() {
 	s.http.Close()
 }
 
-// Requests returns all requests so far, in order.
+// Requests returns all requests so far, in order, but for those of unrecorded rules.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,12 +176,12 @@ func (s *Server) Requests() []Request {
 func (s *Server) answer(q *Request) (Answer, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	answer, found := Answer{}, false
+	answer, found, record := Answer{}, false, true
 	for _, r := range s.rules {
 		if !strings.Contains(q.System, r.System) || (r.Match != nil && !r.Match(*q)) || (r.Respond == nil && len(r.Answers) == 0) {
 			continue
 		}
-		q.Rule, found = r.Name, true
+		q.Rule, found, record = r.Name, true, !r.Unrecorded
 		if r.Respond != nil {
 			answer = r.Respond(*q)
 		} else {
@@ -188,7 +190,9 @@ func (s *Server) answer(q *Request) (Answer, bool) {
 		}
 		break
 	}
-	s.asked = append(s.asked, *q)
+	if record {
+		s.asked = append(s.asked, *q)
+	}
 	return answer, found
 }
 
