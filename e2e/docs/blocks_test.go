@@ -33,6 +33,10 @@ var run = map[block]string{
 	{"docs/senders/opentelemetry.md", "export OTEL_EXPORTER_"}: "TestSDKs",
 	{"docs/senders/sentry.md", "export SENTRY_DSN"}:            "TestSDKs",
 	{"docs/kubernetes.md", "kind create cluster"}:              "TestWalkThrough",
+	{"docs/investigation.md", "tocsin up --investigator"}:      "TestFirstInvestigation",
+	{"docs/investigation.md", "/v1/events"}:                    "TestFirstInvestigation",
+	{"docs/investigation.md", `"alert_id":"ID"`}:               "TestFirstInvestigation",
+	{"docs/investigation.md", "/api/v1/sessions"}:              "TestFirstInvestigation",
 }
 
 // notRun has the reason for each block that no test runs.
