@@ -226,7 +226,7 @@ func (k *checker) server(path string, s *Server) {
 	case s.AllowWrites && !k.isSet(TokenEnv) && !k.isSet(ProxiesEnv):
 		k.errorAt(path+".allow_writes", "needs %s or %s: without them everybody on this machine may submit alerts", TokenEnv, ProxiesEnv)
 	case s.AllowWrites:
-		k.notYet(path+".allow_writes", "calls that need an approval are denied: approvals are not supported yet")
+		k.warn(k.line(path+".allow_writes"), path+".allow_writes", "calls that need an approval are denied: approvals are not supported yet")
 	case len(s.NoApproval) > 0:
 		k.warn(k.line(path+".no_approval"), path+".no_approval", "has no effect without allow_writes: true")
 	}
