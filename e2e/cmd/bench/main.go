@@ -23,15 +23,18 @@ func run() int {
 	samples := flag.Int("samples", 500, "how often each latency is measured")
 	onlyStorms := flag.Bool("storms", false, "measure only how late alerts are in a storm")
 	onlyStartup := flag.Bool("startup", false, "measure only how long commands take to start, and the memory of an idle gateway")
+	onlyInvestigations := flag.Bool("investigations", false, "measure only the investigator")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	sections := []section{onTheBinary, inThisProcess, startup, gatewayMemory, page, storms, decisions}
+	sections := []section{onTheBinary, inThisProcess, startup, gatewayMemory, page, storms, investigations, decisions}
 	switch {
 	case *onlyStorms:
 		sections = []section{storms}
 	case *onlyStartup:
 		sections = []section{startup, gatewayMemory}
+	case *onlyInvestigations:
+		sections = []section{investigations}
 	}
 	if err := bench(ctx, *bin, *samples, sections); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)

@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
@@ -116,11 +114,6 @@ func gatewayMemory(ctx context.Context, bin string, _ int) (all []harness.Figure
 	if err != nil {
 		return nil, fmt.Errorf("read the gateway's memory: %w", err)
 	}
-	kib := func(name string) int {
-		_, rest, _ := strings.Cut(string(status), name+":")
-		n, _ := strconv.Atoi(strings.Fields(rest + " 0")[0])
-		return n
-	}
-	f.Measured = fmt.Sprintf("%.1f MB, private %.1f MB", float64(kib("VmRSS"))/1000*1.024, float64(kib("RssAnon"))/1000*1.024)
+	f.Measured = fmt.Sprintf("%.1f MB, private %.1f MB", float64(kib(status, "VmRSS"))/1000*1.024, float64(kib(status, "RssAnon"))/1000*1.024)
 	return []harness.Figure{f}, nil
 }
