@@ -35,7 +35,7 @@ var run = map[block]string{
 	{"docs/kubernetes.md", "kind create cluster"}:              "TestWalkThrough",
 	{"docs/investigation.md", "tocsin up --investigator"}:      "TestFirstInvestigation",
 	{"docs/investigation.md", "/v1/events"}:                    "TestFirstInvestigation",
-	{"docs/investigation.md", `"alert_id":"ID"`}:               "TestFirstInvestigation",
+	{"docs/investigation.md", "tocsin investigate --alert"}:    "TestFirstInvestigation",
 	{"docs/investigation.md", "/api/v1/sessions"}:              "TestFirstInvestigation",
 }
 

@@ -85,8 +85,13 @@ func TestFirstInvestigation(t *testing.T) {
 	file := filepath.Join(dir, "investigator.yaml")
 	e2etest.NoError(t, os.WriteFile(file, []byte(strings.Replace(local, "http://127.0.0.1:11434", model.URL, 1)), 0o600))
 
-	if up := strings.Fields(e2etest.Block(t, investigationPage, "sh", "tocsin up --investigator")); !slices.Equal(up[1:], []string{"up", "--investigator", "investigator.yaml"}) {
+	check, up, _ := strings.Cut(e2etest.Block(t, investigationPage, "sh", "tocsin up --investigator"), "\n")
+	if up != "tocsin up --investigator investigator.yaml" {
 		t.Fatalf("got the command %q, want tocsin up with the configuration", up)
+	}
+	args := strings.Fields(strings.Replace(check, "investigator.yaml", file, 1))[1:]
+	if code, stdout, stderr := e2etest.Tocsin(t, dir, args...); code != 0 {
+		t.Errorf("%s: exit status %d, want 0: %s%s", check, code, stdout, stderr)
 	}
 	sys := e2etest.Start(t, "--investigator="+file, "--investigator-addr=127.0.0.1:0")
 	ready := func() bool { return e2etest.Get(t, sys.Bus.InvestigatorURL+"/readyz").Status == 200 }
@@ -99,9 +104,9 @@ func TestFirstInvestigation(t *testing.T) {
 	if raised.Investigation != nil {
 		t.Fatalf("got the alert with %+v, want no investigation before one is asked for", raised.Investigation)
 	}
-	command := e2etest.Block(t, investigationPage, "sh", `"alert_id":"ID"`)
-	if out := inShell(t, sys.Bus, strings.Replace(command, `"ID"`, `"`+raised.ID+`"`, 1)); !strings.Contains(out, `"status":"queued"`) {
-		t.Errorf("got %s, want a queued session", out)
+	command := e2etest.Block(t, investigationPage, "sh", "tocsin investigate --alert")
+	if out := inShell(t, sys.Bus, strings.Replace(command, "--alert ID", "--alert "+raised.ID, 1)); !strings.Contains(out, "10 of 10 in use") {
+		t.Errorf("got %s, want the quote of the conclusion in it", out)
 	}
 	ended, err := sys.Agent.Wait(t.Context(), 1, time.Minute)
 	e2etest.NoError(t, err)
