@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// circumstancesTimeout bounds what is asked of the bus about one alert, and submitTimeout its
+	// circumstancesTimeout bounds what is asked of the bus about one alert, and triggerTimeout its
 	// submission. After that the reader starts again with the alert.
 	circumstancesTimeout = 5 * time.Second
-	submitTimeout        = 30 * time.Second
+	triggerTimeout       = 30 * time.Second
 	// maxUnsaved is how many alerts in a row that start nothing are read again at most after a
 	// crash.
 	maxUnsaved = 100
@@ -304,7 +304,7 @@ func (r *triggerRun) learnSilences(ctx context.Context, shown alert.Alert, c *tr
 // submit submits an alert, or joins it to an open session. One that a limit refuses is marked. It
 // returns why no session has the alert, and an error where a later try may succeed.
 func (r *triggerRun) submit(ctx context.Context, a alert.Alert, chain string) (trigger.Reason, error) {
-	ctx, cancel := context.WithTimeout(ctx, submitTimeout)
+	ctx, cancel := context.WithTimeout(ctx, triggerTimeout)
 	defer cancel()
 	original := a.AsOriginal()
 	digest := digestOf([]byte(a.ID))

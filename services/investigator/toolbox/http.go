@@ -24,8 +24,8 @@ const (
 	maxIdleConns = 4
 	// maxCancellation bounds the message that gives up a call, in bytes.
 	maxCancellation = 4 << 10
-	// cancelGrace is how long the end of a session waits until the server was told of the calls
-	// that were given up.
+	// cancelGrace is how long the end of a session waits until the server has the cancellations of
+	// the calls that were given up.
 	cancelGrace = time.Second
 )
 
@@ -72,8 +72,8 @@ type boundTripper struct {
 }
 
 // openRequests counts requests of MCP until they are answered, or, where the caller gave up, until
-// the server was told. The SDK tells it in the background and not at all once the session's end
-// began; a server that was not told goes on, and some do not end the session before.
+// the server has the cancellation. The SDK sends it in the background, and drops it once the end
+// of the session began; a server without it goes on, and some do not end the session before.
 type openRequests struct {
 	mu     sync.Mutex
 	count  int
@@ -123,7 +123,7 @@ func (o *openRequests) wait(limit time.Duration) {
 	}
 }
 
-// isCancellation reports whether a request tells the server that a call was given up.
+// isCancellation reports whether a request cancels a call.
 func isCancellation(r *http.Request) bool {
 	if r.Method != http.MethodPost || r.ContentLength <= 0 || r.ContentLength > maxCancellation || r.GetBody == nil {
 		return false
