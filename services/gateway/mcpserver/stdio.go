@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,10 @@ func (s *server) serveStdio(ctx context.Context, stdout *lineWriter) error {
 		return fmt.Errorf("serve MCP: %w", err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- session.Wait() }()
+	go func() {
+		err := session.Wait()
+		done <- cmp.Or(calls.failure(), err)
+	}()
 	select {
 	case err := <-done:
 		return unlessClosed(err)

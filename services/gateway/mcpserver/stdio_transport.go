@@ -78,7 +78,7 @@ func (c *stdioConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
 func (c *stdioConnection) Write(ctx context.Context, m jsonrpc.Message) error {
 	err := c.Connection.Write(ctx, m)
 	if r, ok := m.(*jsonrpc.Response); ok {
-		c.calls.end(r.ID)
+		c.calls.end(r.ID, err)
 	}
 	return err
 }
@@ -90,6 +90,9 @@ type calls struct {
 	// waiting maps each call to whether it is an open stream; held counts those.
 	waiting map[jsonrpc.ID]bool
 	held    int
+	// unwritten is why the first answer was not written that was not, or nil. The SDK then
+	// closes stdin, and may report that its read failed.
+	unwritten error
 	// answered is signalled when a call got its answer.
 	answered chan struct{}
 }
@@ -115,8 +118,12 @@ func (c *calls) begin(id jsonrpc.ID, held bool) bool {
 	return true
 }
 
-func (c *calls) end(id jsonrpc.ID) {
+// end removes a call whose answer was written, or was not because of err.
+func (c *calls) end(id jsonrpc.ID, err error) {
 	c.mu.Lock()
+	if c.unwritten == nil {
+		c.unwritten = err
+	}
 	if c.waiting[id] {
 		c.held--
 	}
@@ -126,6 +133,13 @@ func (c *calls) end(id jsonrpc.ID) {
 	case c.answered <- struct{}{}:
 	default:
 	}
+}
+
+// failure returns why an answer was not written, or nil.
+func (c *calls) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unwritten
 }
 
 func (c *calls) none() bool {
