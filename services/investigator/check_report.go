@@ -187,11 +187,12 @@ func describeTools(out *report, s serverProbe) {
 		return
 	}
 	for _, t := range s.Tools {
-		if t.Offered && t.WhyNot != "" {
+		switch {
+		case t.Offered && t.WhyNot != "":
 			out.line("    offered   %s: %s", t.Name, t.WhyNot)
-		} else if t.Offered {
+		case t.Offered:
 			out.line("    offered   %s", t.Name)
-		} else {
+		default:
 			out.line("    withheld  %s: %s", t.Name, t.WhyNot)
 		}
 	}

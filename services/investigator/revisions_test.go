@@ -751,7 +751,8 @@ func TestInvestigationOfAStoredAlert(t *testing.T) {
 		t.Errorf("the start is %+v, want in progress", i)
 	}
 	want := alert.Investigation{
-		SessionID: id, Status: alert.InvestigationCompleted, Summary: "In short: the disk is full.", Confidence: alert.Likely, URL: r.url + "/api/v1/sessions/" + id,
+		SessionID: id, Status: alert.InvestigationCompleted, Summary: "In short: the disk is full.", Confidence: alert.Likely,
+		URL: "http://127.0.0.1:7480/api/v1/sessions/" + id, // the dashboard, by default
 	}
 	if diff := cmp.Diff(&want, all[4].Investigation); diff != "" {
 		t.Errorf("the end (-want +got):\n%s", diff)

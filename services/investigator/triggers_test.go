@@ -69,7 +69,7 @@ func newTriggerRig(t *testing.T, more string) *triggerRig {
 	r := &triggerRig{restRig: newRESTRig(t, nil), metrics: newTriggerMetrics(httpserve.NewMetrics(prometheus.NewRegistry(), "investigator"))}
 	r.configure(more)
 	r.window = followed(t, r.bus)
-	r.backend.revisions = newRevisions(t, r.session)
+	r.revisions = newRevisions(t, r.session)
 	return r
 }
 

@@ -138,7 +138,7 @@ func (s *server) filterTools(next mcp.MethodHandler) mcp.MethodHandler {
 
 // lookForInvestigator looks for an investigator on one session on the bus, until there is one or
 // ctx ends.
-func (s *server) lookForInvestigator(ctx context.Context, c *bus.Session) error { //nolint:unparam // busclient.Client.Run needs the error; a failure must not end the session
+func (s *server) lookForInvestigator(ctx context.Context, c *bus.Session) error {
 	group := s.toolset.investigation
 	if group.wasSeen() {
 		return nil

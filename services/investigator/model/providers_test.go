@@ -135,6 +135,7 @@ func TestProvidersSendStateBackToTheirOwnEntryAlone(t *testing.T) {
 	first := modeltest.Answer{Thinking: "because", Calls: []modeltest.Call{{ID: "a1", Name: "get", Arguments: `{}`}}}
 	each(t, []modeltest.Answer{first, modeltest.Say("done")}, func(t *testing.T, m model.Model, s *modeltest.Server, api string) {
 		r := question("why?")
+		r.Tools = []model.Tool{{Name: "get", Schema: json.RawMessage(`{"type":"object"}`)}}
 		got := collect(t, m, r)
 		if got.err != nil {
 			t.Fatal(got.err)

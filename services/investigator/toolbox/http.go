@@ -132,7 +132,7 @@ func isCancellation(r *http.Request) bool {
 	if err != nil {
 		return false
 	}
-	defer body.Close() //nolint:errcheck // it is in memory
+	defer body.Close()
 	var message struct {
 		Method string `json:"method"`
 	}

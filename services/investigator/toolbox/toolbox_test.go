@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log"
 	"net/http"
 	"net/http/httptest"
@@ -136,8 +138,11 @@ func newServer(end <-chan struct{}) *mcp.Server {
 			return nil, err
 		}
 		f, err := os.OpenFile(args.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err != nil {
+		if errors.Is(err, fs.ErrExist) {
 			return text("again"), nil
+		}
+		if err != nil {
+			return nil, err
 		}
 		_ = f.Close()
 		<-ctx.Done()
