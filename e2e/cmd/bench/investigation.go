@@ -37,9 +37,9 @@ const (
 )
 
 // investigations measures an investigator with a scripted model and a scripted tool on loopback: one
-// session after the other, and many at once.
+// session after the other, many at once, and sessions whose workers are killed.
 func investigations(ctx context.Context, bin string, samples int) (all []harness.Figure, err error) {
-	for _, measure := range []func(context.Context, string, int) ([]harness.Figure, error){iterationTimes, manySessions} {
+	for _, measure := range []func(context.Context, string, int) ([]harness.Figure, error){iterationTimes, manySessions, killedWorkers} {
 		more, err := measure(ctx, bin, samples)
 		if err != nil {
 			return nil, fmt.Errorf("investigations: %w", err)
@@ -91,10 +91,10 @@ func (b *testbed) close() error {
 	return errors.Join(append(failed, b.bus.Stop(), os.RemoveAll(b.dir))...)
 }
 
-// add starts an investigator with a model server of its own.
+// add starts an investigator with a model server of its own, so that its requests are known.
 func (b *testbed) add(ctx context.Context) error {
 	n := len(b.processes)
-	model := b.script.model()
+	model := b.script.model(n)
 	b.models = append(b.models, model)
 	w := &worker{file: filepath.Join(b.dir, fmt.Sprintf("investigator-%d.yaml", n))}
 	text := fmt.Sprintf(`
@@ -124,7 +124,7 @@ queue: { worker_count: %d, max_concurrent_sessions: %d }
 
 var listening = regexp.MustCompile(`investigator  (http://\S+)`)
 
-// start starts the process of an investigator.
+// start starts the process of an investigator, also again.
 func (b *testbed) start(w *worker) (err error) {
 	w.url = ""
 	w.Process, err = harness.Start(b.bin, b.dir, nil, "investigator", "--investigator="+w.file, "--investigator-addr=127.0.0.1:0")

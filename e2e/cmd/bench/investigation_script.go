@@ -37,13 +37,20 @@ type script struct {
 
 // scripted is what the script knows of a session.
 type scripted struct {
-	// turns is the number of the newest turn that the model was asked for, from 1.
-	turns int
-	// first is when the model was asked first.
-	first time.Time
+	// turns is the number of the newest turn that the model was asked for, from 1, and tools that
+	// of the newest call of the tool.
+	turns, tools int
+	// first is when the model was asked first, last when anything was asked last, and process who
+	// asked that.
+	first, last time.Time
+	process     int
 	// answered is when the answer to the newest turn was sent, called when the tool was called, and
 	// returned when it answered. They are zero where the next request was not awaited.
 	answered, called, returned time.Time
+	summaries                  int
+	// again counts requests whose results are known to be stored, because the session went on from
+	// there; underWay those that were repeated while they were not.
+	again, underWay int
 }
 
 // maxSummaries is how many requests for an executive summary the script keeps.
@@ -93,7 +100,15 @@ func (s *script) of(session int) *scripted {
 func (s *script) call(a arguments, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of(a.Session).called = now
+	one := s.of(a.Session)
+	switch {
+	case one.turns > a.Turn: // the model has seen its result
+		one.again++
+	case one.tools >= a.Turn:
+		one.underWay++
+	}
+	one.tools = max(one.tools, a.Turn)
+	one.called, one.last = now, now
 }
 
 func (s *script) returned(a arguments) {
@@ -123,22 +138,24 @@ func sessionOf(r modeltest.Request) int {
 	return -1
 }
 
-// model serves the model. The caller closes it.
-func (s *script) model() *modeltest.Server {
+// model serves the model for the requests of one process. The caller closes it.
+func (s *script) model(process int) *modeltest.Server {
 	return modeltest.Serve(modeltest.Rule{
 		Match:      func(r modeltest.Request) bool { return sessionOf(r) >= 0 },
 		Unrecorded: true,
-		Respond:    func(r modeltest.Request) modeltest.Answer { return s.answer(r, time.Now()) },
+		Respond:    func(r modeltest.Request) modeltest.Answer { return s.answer(r, process, time.Now()) },
 	})
 }
 
 // answer answers a request to the model.
-func (s *script) answer(r modeltest.Request, now time.Time) modeltest.Answer {
+func (s *script) answer(r modeltest.Request, process int, now time.Time) modeltest.Answer {
 	session := sessionOf(r)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one := s.of(session)
+	one.last, one.process = now, process
 	if len(r.Tools) == 0 {
+		one.summaries++
 		s.summarized <- session
 		a := modeltest.Say("web-1 has too little memory.")
 		a.Before = func(modeltest.Request) { time.Sleep(s.delay) }
@@ -153,7 +170,12 @@ func (s *script) answer(r modeltest.Request, now time.Time) modeltest.Answer {
 	if one.turns == 0 {
 		one.first = now
 	}
-	if turn > one.turns && !one.answered.IsZero() && !one.called.Before(one.answered) && !one.returned.Before(one.called) {
+	switch {
+	case turn < one.turns: // a later request had its answer
+		one.again++
+	case turn == one.turns:
+		one.underWay++
+	case !one.answered.IsZero() && !one.called.Before(one.answered) && !one.returned.Before(one.called):
 		s.own = append(s.own, one.called.Sub(one.answered)+now.Sub(one.returned))
 	}
 	one.turns = max(one.turns, turn)
@@ -183,4 +205,18 @@ func (s *script) view(session int, f func(*scripted)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(s.of(session))
+}
+
+// open returns the sessions whose newest request to the model came from a process, but for those
+// whose summary was asked for.
+func (s *script) open(process int) map[int]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	open := map[int]bool{}
+	for n, one := range s.sessions {
+		if one.turns > 0 && one.process == process && one.summaries == 0 {
+			open[n] = true
+		}
+	}
+	return open
 }
