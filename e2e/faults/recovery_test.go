@@ -3,10 +3,13 @@ package faults
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -104,7 +107,20 @@ func TestSignalWhileWaiting(t *testing.T) {
 	for _, command := range []string{"up", "tail", "detector", "ingest", "dashboard"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
-			args := []string{command, "--nats-url=nats://127.0.0.1:1", "--log-level=debug"}
+			address, connected := "127.0.0.1:1", &atomic.Bool{}
+			if command == "tail" { // it logs nothing while it waits: a server that is silent sees it
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				e2etest.NoError(t, err)
+				t.Cleanup(func() { _ = l.Close() })
+				go func() {
+					if c, err := l.Accept(); err == nil {
+						connected.Store(true)
+						_, _ = io.Copy(io.Discard, c) // until the client ends
+					}
+				}()
+				address = l.Addr().String()
+			}
+			args := []string{command, "--nats-url=nats://" + address, "--log-level=debug"}
 			if command == "up" || command == "ingest" {
 				args = append(args, "--ingest-addr=127.0.0.1:0")
 			}
@@ -117,11 +133,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 					return false
 				}
 			}
-			within := 20 * time.Second
-			if command == "tail" {
-				within = time.Second // it logs nothing while it waits, and gives up after 5 s
-			}
-			harness.Poll(t.Context(), within, func() bool { return ended() || p.Log.String() != "" })
+			harness.Poll(t.Context(), 20*time.Second, func() bool { return ended() || connected.Load() || p.Log.String() != "" })
 			if ended() {
 				t.Fatalf("it ended with exit status %d, want it to wait\n%s", p.ExitCode(), p.Log)
 			}
