@@ -32,9 +32,9 @@ const (
 	// crowdWhilePaused is how many events are accepted while a detector is paused: what
 	// it could repeat when it continues.
 	crowdWhilePaused = 2400
-	// takeoverWithin is six times the promised time, because other tests keep the machine
+	// takeoverWithin is twice the promised time, because other tests keep the machine
 	// busy.
-	takeoverWithin = 30 * time.Second
+	takeoverWithin = 10 * time.Second
 )
 
 // detectorProcess is one of several detectors.
