@@ -577,7 +577,7 @@ func badModels(t *testing.T, sys *investigation.System) {
 		{"a tool that is withheld", func(q turn) modeltest.Answer { return q.Call("cluster__change", nil) }, "There is no tool"},
 		{"broken arguments", func(turn) modeltest.Answer { return modeltest.Use("broken", "cluster__lookup", `{"name": "web-1`) }, "arguments"},
 		{"arguments that the tool refuses", func(q turn) modeltest.Answer { return q.Call("cluster__lookup", map[string]any{"nom": 1}) }, "name is missing"},
-		{"arguments that are cut", func(q turn) modeltest.Answer {
+		{"arguments that are cut", func(turn) modeltest.Answer {
 			a := modeltest.Use("cut", "cluster__lookup", `{"name": "web-`)
 			a.Stop = "length"
 			return a

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// kills is how often a worker is killed, each killPause after the last one.
+	// kills is the number of kills of workers, each killPause after the last one.
 	kills     = 200
 	killPause = 700 * time.Millisecond
 	// killSessions is the number of sessions, killAtOnce how many of them run at once, killCalls the

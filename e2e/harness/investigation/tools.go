@@ -272,7 +272,7 @@ func newServer(kind, dir string, ending <-chan struct{}) *mcp.Server {
 	return s
 }
 
-// releasePoll is how often a call looks whether it is released.
+// releasePoll is the time between two looks of a call whether it is released.
 const releasePoll = 5 * time.Millisecond
 
 // awaiting waits until the test releases the name in "until", or the call is cancelled.
