@@ -88,8 +88,9 @@ func TestInvestigate(t *testing.T) {
 	if err := syscall.Kill(p.PID(), syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
+	code = p.ExitCode() // first: until then its output may be on the way
 	id = strings.TrimSuffix(p.Stdout.String(), "\n")
-	if code := p.ExitCode(); code != 3 || !strings.Contains(p.Log.String(), "stopped following; the session goes on: "+id+"\n") {
+	if code != 3 || len(id) != 26 || !strings.Contains(p.Log.String(), "stopped following; the session goes on: "+id+"\n") {
 		t.Errorf("investigate ended by Ctrl-C = exit %d, want 3 and the id %s\n%s", code, id, p.Log)
 	}
 	end()

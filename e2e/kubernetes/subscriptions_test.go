@@ -273,7 +273,11 @@ func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	w := together(t)
 	c := w.stdio(t)
-	kubewatch(t, w.bus, w.server.Kubeconfig(), "--context="+w.cluster) // a standby publishes nothing
+	// A standby publishes nothing.
+	standby := kubewatch(t, w.bus, w.server.Kubeconfig(), "--context="+w.cluster)
+	if !harness.Poll(t.Context(), patience, func() bool { return strings.Contains(standby.Log.String(), "standing by") }) {
+		t.Fatalf("timed out: the second kubewatch does not stand by\n%s", standby.Log)
+	}
 	ns := w.server.Namespace(t)
 	events := c.subscribe(t, filters{"cluster": w.cluster, "namespaces": []string{ns}})
 	faults := c.subscribe(t, filters{"cluster": w.cluster, "namespaces": []string{ns}, "mode": "faults"})

@@ -36,9 +36,9 @@ func TestScriptReportsAPage(t *testing.T) {
 			setTimeout(() => done(true), 200);
 		}, 100));
 	})`)
-	for range 3 {
-		tab.Do(t, chromedp.Click(chromedp.CSS("#buy b")))
-	}
+	tab.Do(t, chromedp.Click(chromedp.CSS("#buy b")))
+	// Three more in a row: on a busy machine, clicks of the mouse may be too slow for a burst.
+	chromium.Eval[bool](t, tab, `[1, 2, 3].every(() => { document.querySelector("#buy b").click(); return true; })`)
 	tab.Do(t, chromedp.Click(chromedp.CSS("#order .send")))
 	chromium.Eval[bool](t, tab, `(async () => {
 		history.pushState({}, "", "/checkout?step=2");
@@ -111,8 +111,8 @@ func TestScriptReportsAPage(t *testing.T) {
 	for _, e := range w.storedNow(t, "actions", "web") {
 		actions[e.Action.Type+" "+e.Action.Target]++
 	}
-	if actions["click #buy"] != 3 || actions["submit #order"] != 1 || actions["navigate /checkout"] != 1 || strings.Contains(inJSON(actions), "secret") {
-		t.Errorf("actions: %v, want click #buy:3, submit #order:1, navigate /checkout:1, and no secret", actions)
+	if actions["click #buy"] != 4 || actions["submit #order"] != 1 || actions["navigate /checkout"] != 1 || strings.Contains(inJSON(actions), "secret") {
+		t.Errorf("actions: %v, want click #buy:4, submit #order:1, navigate /checkout:1, and no secret", actions)
 	}
 
 	loads := w.stored(t, "vitals", "web", func(all []telemetry.Event) bool { return len(all) > 0 })
@@ -298,13 +298,32 @@ func TestScriptWhileIngestIsDown(t *testing.T) {
 	}
 	again := e2etest.UpIn(t, dir, addr)
 	w := &witness{System: &e2etest.System{Bus: again, Agent: e2etest.Join(t, again, "e2e")}}
-	logs := w.stored(t, "logs", "patient", func(all []telemetry.Event) bool { return logged(all, "tocsin.js dropped") != nil })
+	const reported = 1000
+	var stored []string
+	var dropped int
+	logs := w.stored(t, "logs", "patient", func(all []telemetry.Event) bool {
+		stored, dropped = nil, 0
+		for i := range all {
+			var n int
+			if _, err := fmt.Sscanf(all[i].Log.Message, "tocsin.js dropped %d events", &n); err == nil {
+				dropped += n
+				continue
+			}
+			stored = append(stored, all[i].Log.Message)
+		}
+		return len(stored)+dropped >= reported
+	})
 	count := map[string]int{}
-	for i := range logs {
-		count[logs[i].Log.Message]++
+	for _, message := range stored {
+		count[message]++
 	}
-	if count["away 0"] != 1 || count["away 49"] != 1 || count["away 999"] != 0 || len(count) != len(logs) {
-		t.Errorf("%d logs: %v, want each once, among them the first 50 and not the last", len(logs), count)
+	// Which ones of the rest were dropped depends on how long the page took to report them.
+	burst := 0
+	for burst < reported && count[fmt.Sprintf("away %d", burst)] == 1 {
+		burst++
+	}
+	if burst < 50 || len(count) != len(stored) || len(stored)+dropped != reported {
+		t.Errorf("%d logs: %q, and %d dropped, want each once, among them the first 50, and %d in all", len(logs), stored, dropped, reported)
 	}
 	tab.Close()
 }

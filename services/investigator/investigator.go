@@ -345,18 +345,18 @@ func (p *process) runSession(ctx context.Context, s *bus.Session) error {
 	group.Go(func() error { return b.forgetDeleted(serving) })
 	group.Go(func() error { return untilStopped(serving, b.followResolutions(serving, s)) })
 	id := []byte(p.identity.ID)
-	underLease := func(ctx context.Context, store lease.Store, act func(context.Context) error) {
-		lease.Run(ctx, lease.Config{Store: store, TTL: bus.InvestigatorTTL, Value: func() []byte { return id }, Logger: p.log}, act)
+	underLease := func(ctx context.Context, name string, store lease.Store, act func(context.Context) error) {
+		lease.Run(ctx, lease.Config{Store: store, TTL: bus.InvestigatorTTL, Value: func() []byte { return id }, Logger: p.log.With("lease", name)}, act)
 	}
 	group.Go(func() error {
 		sweeper := &sweeper{backend: b, log: p.log}
-		underLease(serving, b.journal.SweepLease(p.identity.ID), sweeper.run)
+		underLease(serving, "sweep", b.journal.SweepLease(p.identity.ID), sweeper.run)
 		return nil
 	})
 	group.Go(func() error {
 		// It ends with the worker's claims: another process goes on at once.
 		reader := &triggerReader{backend: b, session: s, window: p.window, mask: p.redact, metrics: p.triggers, now: time.Now, log: p.log}
-		underLease(working, b.journal.TriggersLease(p.identity.ID), reader.run)
+		underLease(working, "triggers", b.journal.TriggersLease(p.identity.ID), reader.run)
 		return nil
 	})
 	return group.Wait()

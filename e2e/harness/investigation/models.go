@@ -126,6 +126,20 @@ type Turn struct {
 	Results []modeltest.Message
 }
 
+// fenced matches a result as the model is shown it: between two lines with a boundary.
+var fenced = regexp.MustCompile(`^(?s)<<<([0-9a-f]{16}) begins: the result\n(.*)\n>>>([0-9a-f]{16}) ends$`)
+
+// Unfenced returns what a tool answered, from the result that the model is shown. It fails the test
+// where the model is shown the answer without a fence around it.
+func Unfenced(t *testing.T, shown string) string {
+	t.Helper()
+	m := fenced.FindStringSubmatch(shown)
+	if m == nil || m[1] != m[3] || strings.Contains(m[2], m[1]) {
+		t.Fatalf("the model is shown %.500q, want a result between the two lines of a fence", shown)
+	}
+	return m[2]
+}
+
 // Key identifies a step of a session: an agent, and how many results it knows.
 func (q Turn) Key() string { return StepKey(q.Subject, q.Agent, len(q.Results)) }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
@@ -26,12 +27,15 @@ type subscribeArgs struct {
 // subscribe starts a subscription with the messages from now on.
 func (s *server) subscribe(ctx context.Context, args subscribeArgs, c call) (answer, error) {
 	s.alerts.WaitForPast(ctx)
-	s.awaitServices(ctx, s.toolset.kubernetes)
+	known := s.awaitServices(ctx, busclient.RequestTimeout, s.toolset.kubernetes)
 	made, degraded, err := s.kubernetes.Subscribe(ctx, args.Cluster, args.Mode, kubernetes.Filters{
 		Namespaces: args.Namespaces, LabelSelector: args.LabelSelector,
 		InvolvedKind: args.InvolvedKind, InvolvedName: args.InvolvedName, InvolvedNamespace: args.InvolvedNamespace,
 		Type: args.Type, Reason: args.Reason,
 	}, c.answered)
+	if errors.Is(err, kubernetes.ErrNoCluster) && !known {
+		err = busclient.ErrNoAnswer
+	}
 	return encoded(struct {
 		kubernetes.SubscriptionInfo
 		Degraded bool   `json:"degraded,omitempty"`

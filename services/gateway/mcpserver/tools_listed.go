@@ -17,7 +17,7 @@ import (
 const (
 	// listTimeout is how long after the start tools/list waits until it is known which services
 	// run: clients list the tools once, right after the start. A reachable bus needs some
-	// milliseconds for that.
+	// milliseconds for that, a busy machine more: a call of the tools waits longer.
 	listTimeout = 300 * time.Millisecond
 	// investigatorInterval is the time between two looks for an investigator, until there is
 	// one: a request without an answer costs the bus next to nothing.
@@ -105,19 +105,26 @@ func (t *toolset) unlisted() (names []string) {
 	return names
 }
 
-// awaitServices waits, right after the start, until it is known which services run.
-func (s *server) awaitServices(call context.Context, groups ...*toolGroup) {
-	timer := time.NewTimer(time.Until(s.started.Add(listTimeout)))
+// awaitServices waits, right after the start, until it is known which services run. It reports
+// whether it is: not if timeout has passed since the start, or call has ended.
+func (s *server) awaitServices(call context.Context, timeout time.Duration, groups ...*toolGroup) bool {
+	timer := time.NewTimer(time.Until(s.started.Add(timeout)))
 	defer timer.Stop()
 	for _, g := range groups {
 		select {
 		case <-g.read:
+			continue
+		default:
+		}
+		select {
+		case <-g.read:
 		case <-timer.C:
-			return
+			return false
 		case <-call.Done():
-			return
+			return false
 		}
 	}
+	return true
 }
 
 // filterTools leaves tools out of the list whose service was never seen.
@@ -126,7 +133,7 @@ func (s *server) filterTools(next mcp.MethodHandler) mcp.MethodHandler {
 		if method != methodListTools {
 			return next(ctx, method, r)
 		}
-		s.awaitServices(ctx, s.toolset.groups()...)
+		s.awaitServices(ctx, listTimeout, s.toolset.groups()...)
 		without := s.toolset.unlisted()
 		result, err := next(ctx, method, r)
 		if list, ok := result.(*mcp.ListToolsResult); ok && err == nil {

@@ -65,7 +65,12 @@ func Run(ctx context.Context, cfg Config, act func(ctx context.Context) error) {
 			if err := h.hold(ctx, sent, act); err != nil && ctx.Err() == nil {
 				cfg.Logger.Warn("work under the lease restarts", "error", err)
 			}
-		case errors.Is(err, ErrHeld), ctx.Err() != nil:
+		case ctx.Err() != nil:
+		case errors.Is(err, ErrHeld):
+			if logged != ErrHeld.Error() {
+				logged = ErrHeld.Error()
+				cfg.Logger.Info("standing by: another process holds the lease")
+			}
 		case err.Error() != logged:
 			logged = err.Error()
 			cfg.Logger.Warn("waiting for the lease", "error", err)
