@@ -57,13 +57,14 @@ E2E = $$($(GO) list ./e2e/... | grep -vE '/e2e/(cmd|eval|harness)(/|$$)')
 .PHONY: test
 test: script page test-unit test-e2e ## run all tests
 
+# make lint runs go vet, so the tests need not.
 .PHONY: test-unit
 test-unit: ## run the tests of single packages, with the race detector
-	$(GO) test -race -timeout 25m $$($(GO) list work | grep -vxF "$(E2E)")
+	$(GO) test -race -vet=off -timeout 25m $$($(GO) list work | grep -vxF "$(E2E)")
 
 .PHONY: test-e2e
 test-e2e: ## run the tests of the real binary, which is built with the race detector
-	$(GO) test -count=1 -timeout 15m $(E2E) # a cached result would not notice another binary
+	$(GO) test -count=1 -vet=off -timeout 15m $(E2E) # a cached result would not notice another binary
 	cd e2e/manifests && GOWORK=off $(GO) test -count=1 -timeout 15m ./...
 
 .PHONY: bench
