@@ -36,6 +36,14 @@ func TestGoInstall(t *testing.T) {
 	}
 	writeModule(t, root, filepath.Join(versions, version+".zip"), module+"@"+version+"/")
 
+	// The build of the workspace may select newer versions of some modules than the product
+	// alone, and these alone are in the module cache of a new machine.
+	download := exec.CommandContext(t.Context(), "go", "list", "-deps", "./services/tocsin")
+	download.Dir = root
+	download.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := download.CombinedOutput(); err != nil {
+		t.Fatalf("download the modules that tocsin needs: %v\n%s", err, out)
+	}
 	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
 	e2etest.NoError(t, err)
 	bin, modules := t.TempDir(), t.TempDir()
