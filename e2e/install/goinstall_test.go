@@ -36,8 +36,8 @@ func TestGoInstall(t *testing.T) {
 	}
 	writeModule(t, root, filepath.Join(versions, version+".zip"), module+"@"+version+"/")
 
-	// The build of the workspace may select newer versions of some modules than the product
-	// alone, and these alone are in the module cache of a new machine.
+	// The workspace may select newer versions of some modules than the product's go.mod does.
+	// A machine that has built only in the workspace lacks the older ones in its module cache.
 	download := exec.CommandContext(t.Context(), "go", "list", "-deps", "./services/tocsin")
 	download.Dir = root
 	download.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
