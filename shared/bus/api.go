@@ -72,9 +72,11 @@ type deleteRequest struct {
 	NoErase bool `json:"no_erase,omitempty"`
 }
 
-// request sends a request and returns its answer, or at once an error that wraps
-// ErrDenied where the role may not publish to subject.
+// request sends a request and returns its answer, within requestTimeout, or at once an error
+// that wraps ErrDenied where the role may not publish to subject.
 func (s *Session) request(ctx context.Context, subject string, data []byte) (m *nats.Msg, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
 	err = s.failOnDenial(ctx, subject, func(ctx context.Context) error {
 		m, err = s.NC.RequestWithContext(ctx, subject, data)
 		return err

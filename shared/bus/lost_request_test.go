@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -170,6 +171,41 @@ func TestFollowOverLostRequests(t *testing.T) {
 			}
 			if read != 1 {
 				t.Errorf("Follow read %d messages, want 1", read)
+			}
+			if n := lost(); n != 1 {
+				t.Errorf("%d requests were lost, want 1", n)
+			}
+		})
+	}
+}
+
+// TestReadOverLostRequests checks that a read whose request was lost ends, although the caller
+// set no deadline, and that the next one is answered.
+func TestReadOverLostRequests(t *testing.T) {
+	for name, read := range map[string]func(*bus.Session) error{
+		"Read": func(s *bus.Session) error {
+			_, err := s.Read(t.Context(), bus.StreamAlerts, 1, 10)
+			return err
+		},
+		"Newest": func(s *bus.Session) error {
+			_, _, err := s.Newest(t.Context(), bus.StreamAlerts, ">")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rig := bustest.Cluster(t, 1)
+			rig.Provision(bus.Layout{})
+			cfg := rig.Config(bus.RoleGateway)
+			url, lost := loseRequests(t, rig.URLOf(0), "$JS.API.DIRECT.GET.", 1)
+			cfg.URL = url
+			reader := connect(t, cfg)
+			t.Cleanup(reader.Close) // before the proxy waits for it
+			bustest.Eventually(t, "connection", reader.Connected)
+			for i, want := range []error{context.DeadlineExceeded, nil} {
+				if err := read(reader); !errors.Is(err, want) {
+					t.Errorf("read %d = error %v, want %v", i, err, want)
+				}
 			}
 			if n := lost(); n != 1 {
 				t.Errorf("%d requests were lost, want 1", n)

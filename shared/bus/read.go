@@ -92,7 +92,8 @@ func (s *Session) stream(ctx context.Context, name string) (jetstream.Stream, er
 // Read returns the messages of a stream from a sequence on, oldest first: at most limit
 // messages, and at most 16 MiB. It takes one round trip and makes no consumer. In a
 // cluster a replica may answer that does not have the newest messages yet; it never lacks
-// an older one. A bus that does not answer is waited for until ctx ends.
+// an older one. The error wraps [context.DeadlineExceeded] when nothing arrived for 5 s: an
+// answer that was lost with a server never comes.
 func (s *Session) Read(ctx context.Context, stream string, from uint64, limit int) ([]Message, error) {
 	return s.read(ctx, stream, getRequest{Seq: max(from, 1), Batch: limit, MaxBytes: maxReadBytes})
 }
@@ -134,14 +135,20 @@ func (s *Session) read(ctx context.Context, stream string, get getRequest) ([]Me
 	return msgs, nil
 }
 
-// collectBatch receives the messages of a batch up to the answer that ends it.
+// collectBatch receives the messages of a batch up to the answer that ends it. It gives up
+// when none arrives within requestTimeout.
 func collectBatch(ctx context.Context, answers <-chan *nats.Msg) ([]Message, error) {
 	var msgs []Message
+	idle := time.NewTimer(requestTimeout)
+	defer idle.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-idle.C:
+			return nil, fmt.Errorf("no answer within %s: %w", requestTimeout, context.DeadlineExceeded)
 		case m := <-answers:
+			idle.Reset(requestTimeout)
 			switch m.Header.Get("Status") {
 			case "":
 			case statusEnd, statusEmpty:
@@ -170,7 +177,7 @@ type Range struct {
 	Backwards bool
 	// Batch is how many messages one request asks for; 0 means 500.
 	Batch int
-	// Timeout bounds one request; 0 means that only the context does.
+	// Timeout bounds one request, 0 means as [Session.Read] does.
 	Timeout time.Duration
 }
 
@@ -300,8 +307,6 @@ func (s *Session) NewestAtLeader(ctx context.Context, stream, subject string) (m
 	if err != nil {
 		return m, false, fmt.Errorf("read the newest message of stream %s: %w", stream, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	answer, err := s.request(ctx, apiGet+stream, request)
 	if errors.Is(err, nats.ErrNoResponders) {
 		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
@@ -368,8 +373,6 @@ func (s *Session) Purge(ctx context.Context, stream, subject string) error {
 	if err != nil {
 		return fmt.Errorf("purge %s of stream %s: %w", subject, stream, err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	m, err := s.request(ctx, apiPurge+stream, request)
 	if err != nil {
 		return fmt.Errorf("purge %s of stream %s: %w", subject, stream, err)
@@ -392,8 +395,6 @@ func (s *Session) Contains(ctx context.Context, stream, subject string) (bool, e
 	if err := s.checkUsable(); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
-	defer cancel()
 	m, err := s.request(ctx, apiDirectGet+stream+"."+subject, nil)
 	if err != nil {
 		return false, fmt.Errorf("check for %s in stream %s: %w", subject, stream, err)

@@ -23,7 +23,7 @@ import (
 // Bounds of a connection.
 const (
 	dialTimeout = 2 * time.Second
-	// requestTimeout bounds one JetStream request that has no deadline.
+	// requestTimeout bounds one JetStream request, and the wait for each message of a batch.
 	requestTimeout = 5 * time.Second
 	// pingInterval finds a peer that vanished silently, after three times as long. An
 	// external bus may have other servers to connect to, so there it is twice
