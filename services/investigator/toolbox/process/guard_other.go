@@ -7,8 +7,8 @@ import (
 	"os/exec"
 )
 
-func guarded(path string, args []string, _ string) (cmd *exec.Cmd, lifeline, guardEnd *os.File, err error) {
-	return &exec.Cmd{Path: path, Args: append([]string{path}, args...)}, nil, nil, nil
+func guarded(path string, args []string, _ string) (*exec.Cmd, guardPipes, error) {
+	return &exec.Cmd{Path: path, Args: append([]string{path}, args...)}, guardPipes{}, nil
 }
 
 func killGroup(*exec.Cmd) {}

@@ -3,7 +3,6 @@
 package process
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,8 +17,8 @@ const (
 	// guardName is argv[0] of a guard. Its arguments are the working directory, the program's
 	// path and the program's arguments.
 	guardName = "tocsin-mcp-guard"
-	// lifelineFd is the guard's end of the pipe: the first of exec.Cmd's ExtraFiles.
-	lifelineFd = 3
+	// lifelineFd and statusFd are the guard's ends of its pipes: exec.Cmd's ExtraFiles.
+	lifelineFd, statusFd = 3, 4
 	// cannotStart is the guard's exit status where the program can't be started.
 	cannotStart = 127
 )
@@ -32,30 +31,34 @@ func init() {
 	}
 }
 
-// guarded returns the command that runs path under a guard, this process's end of the pipe, and
-// the guard's.
-func guarded(path string, args []string, directory string) (cmd *exec.Cmd, lifeline, guardEnd *os.File, err error) {
+// guarded returns the command that runs path under a guard, and the two pipes between them.
+func guarded(path string, args []string, directory string) (*exec.Cmd, guardPipes, error) {
 	self, err := executable()
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("cannot find the own executable: %w", err)
+		return nil, guardPipes{}, fmt.Errorf("cannot find the own executable: %w", err)
 	}
-	guardEnd, lifeline, err = os.Pipe()
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("cannot make pipes: %w", err)
+	var pipes guardPipes
+	if pipes.guardLifeline, pipes.lifeline, err = os.Pipe(); err != nil {
+		return nil, guardPipes{}, fmt.Errorf("cannot make pipes: %w", err)
 	}
-	cmd = &exec.Cmd{
+	if pipes.status, pipes.guardStatus, err = os.Pipe(); err != nil {
+		pipes.close()
+		return nil, guardPipes{}, fmt.Errorf("cannot make pipes: %w", err)
+	}
+	return &exec.Cmd{
 		Path:        self,
 		Args:        append([]string{guardName, directory, path}, args...),
-		ExtraFiles:  []*os.File{guardEnd},
+		ExtraFiles:  []*os.File{pipes.guardLifeline, pipes.guardStatus},
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true},
-	}
-	return cmd, lifeline, guardEnd, nil
+	}, pipes, nil
 }
 
-// guard runs the program in its own process group and returns its exit status. When the pipe
-// ends, it kills the group, itself included.
+// guard runs the program in its own process group. When the program ends, or the lifeline, it
+// removes the directory and kills the group, itself included: how the program ended goes
+// through the pipe for it. It returns only where the program can't be started.
 func guard(directory, path string, args []string) int {
 	syscall.CloseOnExec(lifelineFd)
+	syscall.CloseOnExec(statusFd)
 	// A signal for the group is for the program. A handler, unlike an ignored signal, is not
 	// inherited by it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -70,22 +73,19 @@ func guard(directory, path string, args []string) int {
 	go func() {
 		_, _ = io.Copy(io.Discard, os.NewFile(lifelineFd, "lifeline"))
 		_ = cmd.Process.Kill()
-		if strings.HasPrefix(filepath.Base(directory), directoryPrefix) {
-			_ = os.RemoveAll(directory) //nolint:gosec // the investigator made it and passes its path
-		}
-		_ = syscall.Kill(0, syscall.SIGKILL)
 	}()
-	err := cmd.Wait()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit) && exit.Exited():
-		return exit.ExitCode()
-	default:
-		fmt.Fprintln(os.Stderr, err) // killed by a signal
-		return 1
+	status := exited
+	if err := cmd.Wait(); err != nil {
+		status = err.Error()
 	}
+	_, _ = fmt.Fprintln(os.NewFile(statusFd, "status"), status)
+	// The investigator does the same while it lives. Where it died, the program may have ended
+	// because its standard input did, before the end of the lifeline was seen here.
+	if strings.HasPrefix(filepath.Base(directory), directoryPrefix) {
+		_ = os.RemoveAll(directory) //nolint:gosec // the investigator made it and passes its path
+	}
+	_ = syscall.Kill(0, syscall.SIGKILL)
+	select {} // until the signal arrives
 }
 
 // killGroup kills what is left of the group of a process that ended.

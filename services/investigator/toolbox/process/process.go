@@ -3,8 +3,8 @@
 //
 // On Unix the program runs in a process group of its own under a guard: a second process of
 // this executable that holds one end of a pipe. The pipe closes when this process ends, however
-// it ends, and the guard then kills the group and removes the directory. A descendant that leaves
-// the group by setsid is not reached. Without Unix there is no group: Close kills the
+// it ends. Then, and when the program ends by itself, the guard removes the directory and kills
+// the group. A descendant that leaves the group by setsid is not reached. Without Unix there is no group: Close kills the
 // program alone, and a kill of this process leaves programs that do not stop at the end of their
 // standard input.
 //
@@ -15,9 +15,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -37,13 +39,32 @@ type Process struct {
 	Stdin, Stdout *os.File
 
 	cmd       *exec.Cmd
-	lifeline  *os.File // its closing makes the guard kill the group; nil without a guard
+	pipes     guardPipes
 	directory string
 	stderr    *tail
 	done      chan struct{} // closed when the process is reaped, its group killed, its directory removed
-	waitErr   error
+	exit      string
 	closeOnce sync.Once
 }
+
+// guardPipes are the pipes between this process and a guard, all nil without one.
+type guardPipes struct {
+	// lifeline is held open by this process alone: the guard kills the program when it ends.
+	lifeline, guardLifeline *os.File
+	// status takes a line of the guard: how the program ended.
+	status, guardStatus *os.File
+}
+
+func (g guardPipes) close() {
+	for _, f := range []*os.File{g.lifeline, g.guardLifeline, g.status, g.guardStatus} {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// exited describes the end of a program without an error.
+const exited = "exit status 0"
 
 // Start runs command, a path or a name to look up in PATH, with exactly the given environment. No shell
 // is involved.
@@ -83,12 +104,9 @@ func Start(command string, args, env []string) (_ *Process, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot make pipes: %w", err)
 	}
-	cmd, lifeline, guardEnd, err := guarded(path, args, directory)
+	cmd, pipes, err := guarded(path, args, directory)
 	if err != nil {
 		return nil, err
-	}
-	if lifeline != nil {
-		files = append(files, lifeline, guardEnd)
 	}
 	cmd.Dir, cmd.Env = directory, env
 	if cmd.Env == nil {
@@ -96,14 +114,15 @@ func Start(command string, args, env []string) (_ *Process, err error) {
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inRead, outWrite, errWrite
 	if err = cmd.Start(); err != nil {
+		pipes.close()
 		return nil, fmt.Errorf("cannot start %s: %w", path, err)
 	}
-	for _, f := range []*os.File{inRead, outWrite, errWrite, guardEnd} {
+	for _, f := range []*os.File{inRead, outWrite, errWrite, pipes.guardLifeline, pipes.guardStatus} {
 		if f != nil {
 			_ = f.Close()
 		}
 	}
-	p := &Process{Stdin: inWrite, Stdout: outRead, cmd: cmd, lifeline: lifeline, directory: directory,
+	p := &Process{Stdin: inWrite, Stdout: outRead, cmd: cmd, pipes: pipes, directory: directory,
 		stderr: &tail{}, done: make(chan struct{})}
 	go p.reap(errRead)
 	return p, nil
@@ -132,12 +151,24 @@ func (p *Process) reap(stderr *os.File) {
 	}
 	_ = stderr.Close()
 	<-copied
-	if p.lifeline != nil {
-		_ = p.lifeline.Close()
-	}
+	p.exit = exitStatus(err, p.pipes.status)
+	p.pipes.close()
 	_ = os.RemoveAll(p.directory)
-	p.waitErr = err
 	close(p.done)
+}
+
+// exitStatus describes how the program ended: in the words of its guard, unless that died first.
+func exitStatus(waited error, guard *os.File) string {
+	if guard != nil {
+		line, _ := io.ReadAll(guard)
+		if status, ok := strings.CutSuffix(string(line), "\n"); ok {
+			return status
+		}
+	}
+	if waited != nil {
+		return waited.Error()
+	}
+	return exited
 }
 
 // Done is closed when the program ended and nothing of it is left.
@@ -147,10 +178,7 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 func (p *Process) Exit() string {
 	select {
 	case <-p.done:
-		if p.waitErr == nil {
-			return "exit status 0"
-		}
-		return p.waitErr.Error()
+		return p.exit
 	default:
 		return ""
 	}
@@ -161,7 +189,7 @@ func (p *Process) Exit() string {
 func (p *Process) Stderr() string { return p.stderr.String() }
 
 // Kill ends the program and its group at once. It does not wait.
-func (p *Process) Kill() { killNow(p.cmd, p.lifeline) }
+func (p *Process) Kill() { killNow(p.cmd, p.pipes.lifeline) }
 
 // Close closes the program's standard input, gives it half a second to end by itself, and kills
 // what is left of its group. It waits for the end.

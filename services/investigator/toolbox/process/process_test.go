@@ -33,10 +33,18 @@ func TestMain(m *testing.M) {
 			}
 			fmt.Println(os.Getpid(), grandchild.Process.Pid)
 			time.Sleep(time.Hour) // an empty select is a deadlock to the runtime
+		case "play-filter": // starts a grandchild, writes both numbers, and ends with its input
+			grandchild := exec.Command("/proc/self/exe", "play-sleeper")
+			if err := grandchild.Start(); err != nil {
+				panic(err)
+			}
+			fmt.Println(os.Getpid(), grandchild.Process.Pid)
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			return
 		case "play-sleeper":
 			time.Sleep(time.Hour)
-		case "play-owner": // starts a family through the package, as the investigator does
-			p, err := process.Start("/proc/self/exe", []string{"play-family"}, nil)
+		case "play-owner": // starts a family or a filter through the package, as the investigator does
+			p, err := process.Start("/proc/self/exe", os.Args[2:], nil)
 			if err != nil {
 				panic(err)
 			}
@@ -125,31 +133,51 @@ func TestCloseKillsTheGroup(t *testing.T) {
 	gone(t, pids...)
 }
 
-// kill -9 of the one that started it ends the program and its child.
+// kill -9 of the one that started it ends the program and its child, whether the program ignores
+// the end of its input or ends with it.
 func TestDeathOfTheOwnerKillsTheGroup(t *testing.T) {
 	linuxOnly(t)
-	owner := exec.Command("/proc/self/exe", "play-owner")
-	owner.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
-	out, err := owner.StdoutPipe()
-	if err != nil {
+	for _, play := range []string{"play-family", "play-filter"} {
+		t.Run(play, func(t *testing.T) {
+			owner := exec.Command("/proc/self/exe", "play-owner", play)
+			owner.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
+			out, err := owner.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := owner.Start(); err != nil {
+				t.Fatal(err)
+			}
+			pids := numbers(t, out)
+			directory, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pids[0]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := owner.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = owner.Wait()
+			gone(t, pids...)
+			if _, err := os.Stat(directory); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the working directory %s: %v, want it removed", directory, err)
+			}
+		})
+	}
+}
+
+// A program that ends leaves no child behind.
+func TestEndOfTheProgramKillsTheGroup(t *testing.T) {
+	linuxOnly(t)
+	p := start(t, "play-filter")
+	pids := numbers(t, p.Stdout)
+	if err := p.Stdin.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := owner.Start(); err != nil {
-		t.Fatal(err)
+	<-p.Done()
+	if got, want := p.Exit(), "exit status 0"; got != want {
+		t.Errorf("Exit = %q, want %q", got, want)
 	}
-	pids := numbers(t, out)
-	directory, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pids[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := owner.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = owner.Wait()
 	gone(t, pids...)
-	if _, err := os.Stat(directory); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the working directory %s: %v, want it removed", directory, err)
-	}
 }
 
 // A guard that is killed by hand takes the program with it, and its group.
