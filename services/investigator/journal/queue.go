@@ -424,8 +424,8 @@ func (c *Claim) send(ctx context.Context, command string) error {
 }
 
 // Done takes the attempt from the queue, once all of it is stored. The error wraps [ErrLost]
-// where the claim was lost before, or is one of the bus; then another worker gets the attempt
-// and finds it done.
+// where the claim was lost before, or is one of the bus. Then another worker gets the attempt
+// and finds it done, unless the bus did it and only its answer was lost.
 func (c *Claim) Done() error {
 	valid := c.finish()
 	if !valid {
