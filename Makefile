@@ -31,8 +31,9 @@ page: ## build the dashboard's page, if Node is installed
 
 .PHONY: build
 build: script page ## build bin/tocsin and bin/tocsin-services, which it runs for most commands
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin-services ./services/tocsin
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin ./services/tocsin/launcher
+	@# Without cgo, as the archives and images are: they then share the build cache.
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin-services ./services/tocsin
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/tocsin ./services/tocsin/launcher
 
 .PHONY: run
 run: build ## build and run the bus, ingest, detector and dashboard until Ctrl-C
