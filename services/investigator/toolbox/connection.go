@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -297,11 +298,28 @@ func (c *connection) explain(ctx context.Context, err error) error {
 func (c *connection) describe(err error) string {
 	text := cutText(masked(c.server.Mask, err.Error()), maxError)
 	if c.process != nil && serverError(err) == nil {
-		if said := lastLines(masked(c.server.Mask, c.process.Stderr()), shownStderr); said != "" {
+		if said := lastOutput(masked(c.server.Mask, c.process.Stderr()), shownStderr); said != "" {
 			text += "; its last output: " + said
 		}
 	}
 	return text
+}
+
+// errorLine matches a line that reports an error, as programs begin one.
+var errorLine = regexp.MustCompile(`(?im)^(?:error|fatal|panic)\b.*$`)
+
+// lastOutput returns the end of a program's output, at most limit bytes. A program that is used
+// wrongly writes its usage after the error, so the last line with an error comes first where the
+// end has none.
+func lastOutput(text string, limit int) string {
+	const gap = "\n…\n"
+	end := lastLines(text, limit)
+	reported := errorLine.FindAllString(text, -1)
+	if len(reported) == 0 || errorLine.MatchString(end) {
+		return end
+	}
+	line := cutText(strings.TrimSpace(reported[len(reported)-1]), limit/2)
+	return line + gap + lastLines(text, limit-len(line)-len(gap))
 }
 
 // lastLines returns whole lines from the end of text, at most limit bytes, or the end of

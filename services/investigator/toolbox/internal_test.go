@@ -368,3 +368,22 @@ func TestLastLines(t *testing.T) {
 		}
 	}
 }
+
+// A program that is used wrongly writes its usage after the error.
+func TestLastOutput(t *testing.T) {
+	usage := strings.Repeat("  --flag string\n", 20)
+	tests := map[string]struct{ text, want string }{
+		"short":                   {"Error: no file\nUsage:\n", "Error: no file\nUsage:"},
+		"error before the usage":  {"npm warn a\nError: no file\nUsage:\n" + usage, "Error: no file\n…\n  --flag string\n  --flag string"},
+		"several errors":          {"error: first\nfatal: second\n" + usage, "fatal: second\n…\n  --flag string\n  --flag string"},
+		"error at the end":        {usage + "panic: nil map\n", "  --flag string\n  --flag string\n  --flag string\npanic: nil map"},
+		"no error":                {"errors: 0\n" + usage, "  --flag string\n  --flag string\n  --flag string\n  --flag string"},
+		"an error over the limit": {"Error: " + strings.Repeat("é", 100) + "\n" + usage, "Error: " + strings.Repeat("é", 11) + "…\n…\n  --flag string"},
+	}
+	for name, test := range tests {
+		got := lastOutput(test.text, 64)
+		if got != test.want || len(got) > 64 {
+			t.Errorf("%s: lastOutput(%.60q, 64) = %q of %d bytes, want %q", name, test.text, got, len(got), test.want)
+		}
+	}
+}
