@@ -244,7 +244,7 @@ func TestTriggers(t *testing.T) {
 	}
 	quiet := sys.Models.Script(concluding)
 	command("silence", "--app", quiet)
-	sys.senders.PostServerError(t, quiet, "/pay")
+	sys.senders.PostServerError(t, quiet, "/login")
 	sys.held(t, trigger.ReasonSilenced, 1)
 	command("ack", failed.AlertID)
 	sys.senders.PostServerError(t, failing, "/pay")
@@ -273,7 +273,7 @@ func TestMaxPerHour(t *testing.T) {
 	first, second, third := sys.Models.Script(concluding), sys.Models.Script(concluding), sys.Models.Script(concluding)
 	sys.senders.PostServerError(t, first, "/pay")
 	sys.investigated(t, 1, "servers", "GET /pay")
-	sys.senders.PostServerError(t, second, "/pay")
+	sys.senders.PostServerError(t, second, "/cart")
 	sys.held(t, trigger.ReasonLimit, 1)
 	got := marks(second)
 	if len(got) != 1 || got[0].Investigation.Status != alert.InvestigationSkipped || got[0].Investigation.SessionID != "" || !strings.Contains(got[0].Investigation.Reason, "max_per_hour is 1") {
@@ -289,7 +289,7 @@ func TestMaxPerHour(t *testing.T) {
 
 	sys.Kill(t)
 	sys.up(t)
-	sys.senders.PostServerError(t, third, "/pay")
+	sys.senders.PostServerError(t, third, "/search")
 	sys.held(t, trigger.ReasonLimit, 1) // of this process
 	for _, app := range []string{second, third} {
 		if got := marks(app); len(got) != 1 || got[0].Investigation.Status != alert.InvestigationSkipped {
