@@ -198,13 +198,17 @@ func (s *Session) applyToolsListed(f *ToolsListed, t time.Time) {
 	}
 	e.listed = f
 	for _, l := range f.Servers {
-		use := &toolUse{id: l.ID, exec: e, list: true, server: l.Server, err: l.Error, duration: l.Duration, done: true, at: t, tools: l.Tools}
+		tools, changed := s.unchanged(l)
+		use := &toolUse{id: l.ID, exec: e, list: true, server: l.Server, err: l.Error, duration: l.Duration, done: true, at: t, tools: tools}
 		s.addToolUse(use)
 		if l.Error != "" {
 			s.note(t, "The server "+l.Server+" can't be used: "+l.Error, map[string]any{"server_name": l.Server, "execution_id": e.id})
 			continue
 		}
-		for _, tool := range l.Tools {
+		if len(changed) > 0 {
+			s.note(t, changedNote(l.Server, changed), map[string]any{"server_name": l.Server, "execution_id": e.id})
+		}
+		for _, tool := range tools {
 			name := tool.Tool.Name
 			if e.offered[name] != nil || name == conclusion.ToolName || name == excerpt.ToolName {
 				continue
@@ -213,6 +217,36 @@ func (s *Session) applyToolsListed(f *ToolsListed, t time.Time) {
 			e.tools = append(e.tools, tool.Tool)
 		}
 	}
+}
+
+// definition names a tool of a server.
+type definition struct{ server, tool string }
+
+// unchanged returns the tools of a server whose definitions are those that the session saw first,
+// and the names of the others. It keeps the definitions that are new to the session.
+func (s *Session) unchanged(l Listed) (tools []ListedTool, changed []string) {
+	for _, tool := range l.Tools {
+		key := definition{l.Server, tool.Name}
+		switch first, seen := s.definitions[key]; {
+		case !seen:
+			s.definitions[key] = tool.Digest
+		case first != tool.Digest:
+			changed = append(changed, tool.Name)
+			continue
+		}
+		tools = append(tools, tool)
+	}
+	return tools, changed
+}
+
+// changedNote explains that tools of a server are not offered to an execution.
+func changedNote(server string, changed []string) string {
+	more := ""
+	if len(changed) > maxNamedTools {
+		more = fmt.Sprintf(" and %d more", len(changed)-maxNamedTools)
+		changed = changed[:maxNamedTools]
+	}
+	return fmt.Sprintf("The definitions of these tools of %s changed during the session, so they are not used: %s%s.", server, strings.Join(changed, ", "), more)
 }
 
 func (s *Session) addToolUse(u *toolUse) {

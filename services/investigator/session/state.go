@@ -62,6 +62,9 @@ type Session struct {
 	toolsByID    map[string]*toolUse
 	called       int            // tool calls, for the limit
 	callIDs      map[string]int // how many calls of the session have an id
+	// definitions has the digest under which each tool was first listed since the last retry: a retry
+	// takes the configuration as it is now, and the definitions with it.
+	definitions map[definition]string
 
 	usage      model.Usage
 	cost       float64
@@ -286,6 +289,7 @@ func (s *Session) applySubmitted(f *Submitted, t time.Time) {
 	s.toolsByID = map[string]*toolUse{}
 	s.events = map[string]*event{}
 	s.callIDs = map[string]int{}
+	s.definitions = map[definition]string{}
 	s.setPlan(&f.Plan)
 	if f.Plan.RunbookURL != "" {
 		s.note(t, "The alert names a runbook that was not fetched: "+f.Plan.RunbookURL, nil)
@@ -348,6 +352,7 @@ func (s *Session) applyRetried(f *Retried, t time.Time) {
 	s.status, s.started, s.done, s.err = StatusPending, time.Time{}, time.Time{}, ""
 	s.claimed, s.takeovers, s.cancel = false, 0, nil
 	s.summary = summary{}
+	s.definitions = map[definition]string{}
 	s.before = spent{tokens: s.usage.Input + s.usage.Output, cost: s.cost, calls: s.called}
 	s.analysis, s.conclusion = "", nil
 	for _, st := range s.stages {
