@@ -365,7 +365,10 @@ func (x *index) page(q listQuery) (items []*session.Item, total int) {
 	items = x.all(q.keeps)
 	slices.SortFunc(items, q.compare)
 	total = len(items)
-	from := min((q.page-1)*q.pageSize, total)
+	from := total
+	if before := q.page - 1; before <= total/q.pageSize { // the product of a larger number may not fit in an int
+		from = min(before*q.pageSize, total)
+	}
 	return items[from:min(from+q.pageSize, total)], total
 }
 

@@ -2,6 +2,7 @@ package investigator
 
 import (
 	"cmp"
+	"errors"
 	"net/url"
 	"slices"
 	"strconv"
@@ -14,8 +15,6 @@ import (
 const (
 	defaultPageSize = 25
 	maxPageSize     = 100
-	// maxPage bounds the number of a page: any further one is past the end.
-	maxPage = 1_000_000
 )
 
 // statuses are those of sessions, in the order in which they pass them.
@@ -69,7 +68,7 @@ func parseListQuery(values url.Values) (q listQuery, err error) {
 	if err != nil {
 		return q, err
 	}
-	if q.page, err = p.number("page", q.page, 1, maxPage); err != nil {
+	if q.page, err = p.page(q.page); err != nil {
 		return q, err
 	}
 	if q.pageSize, err = p.number("page_size", q.pageSize, 1, maxPageSize); err != nil {
@@ -161,6 +160,20 @@ func (p parameters) number(name string, without, low, high int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < low || n > high {
 		return 0, badRequest("%s must be a number from %d to %d", name, low, high)
+	}
+	return n, nil
+}
+
+// page returns the number of a page, from 1. Any number is one: a page past the end is empty. A
+// number that an int can't hold is the largest int.
+func (p parameters) page(without int) (int, error) {
+	text, ok := p["page"]
+	if !ok {
+		return without, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil && !errors.Is(err, strconv.ErrRange) || n < 1 {
+		return 0, badRequest("page must be a number from 1")
 	}
 	return n, nil
 }

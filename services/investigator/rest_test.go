@@ -76,6 +76,7 @@ func TestRefusals(t *testing.T) {
 		{name: "another host", body: `{"data":"x"}`, header: []string{"Origin", "null"}, status: 403},
 
 		{name: "a page 0", method: "GET", path: "/api/v1/sessions?page=0", status: 400, says: "page"},
+		{name: "a page below every int", method: "GET", path: "/api/v1/sessions?page=-99999999999999999999", status: 400, says: "page"},
 		{name: "a page that is no number", method: "GET", path: "/api/v1/sessions?page=x", status: 400, says: "page"},
 		{name: "a page size of 0", method: "GET", path: "/api/v1/sessions?page_size=0", status: 400, says: "page_size"},
 		{name: "a page size of 101", method: "GET", path: "/api/v1/sessions?page_size=101", status: 400, says: "page_size"},
@@ -855,6 +856,10 @@ func TestLists(t *testing.T) {
 		{"?page_size=2", reversed[:2]},
 		{"?page_size=2&page=3", reversed[4:]},
 		{"?page=9", []string{}},
+		{"?page=1000001", []string{}},
+		{"?page=9223372036854775807&page_size=100", []string{}},
+		{"?page=4611686018427387905&page_size=4", []string{}}, // the product with the size overflows to 0
+		{"?page=99999999999999999999999", []string{}},
 		{"?status=completed", ids[:1]},
 		{"?status=in_progress,completed&sort_order=asc", ids[:2]},
 		{"?alert_type=other&sort_order=asc", []string{ids[1], ids[3]}},
