@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/busclient"
-	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/redact"
 )
 

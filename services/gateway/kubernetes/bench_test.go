@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
-	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
+	"github.com/tocsin-bus/tocsin/shared/namespaces"
 )
 
 // BenchmarkDeliver matches an event, also by a selector, and writes its line.

@@ -15,9 +15,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/kube"
+	"github.com/tocsin-bus/tocsin/shared/namespaces"
 )
 
 // Mode is the kind of messages that a subscription delivers.

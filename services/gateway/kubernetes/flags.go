@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
+	"github.com/tocsin-bus/tocsin/shared/namespaces"
 )
 
 // maxLimit is the largest limit of subscriptions that can be set: each is a consumer on

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
-	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/kube"
+	"github.com/tocsin-bus/tocsin/shared/namespaces"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")

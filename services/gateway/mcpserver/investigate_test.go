@@ -16,9 +16,9 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpserver"
-	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/presence"
 	"github.com/tocsin-bus/tocsin/shared/query"
 )

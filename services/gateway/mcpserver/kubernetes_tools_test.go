@@ -13,8 +13,8 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
 	"github.com/tocsin-bus/tocsin/services/gateway/mcpserver"
-	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/kube"
+	"github.com/tocsin-bus/tocsin/shared/namespaces"
 )
 
 func TestKubernetesTools(t *testing.T) {

@@ -13,10 +13,10 @@ import (
 	"github.com/tocsin-bus/tocsin/services/gateway/delivery"
 	"github.com/tocsin-bus/tocsin/services/gateway/inbox"
 	"github.com/tocsin-bus/tocsin/services/gateway/internal/testrig"
-	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/kube"
+	"github.com/tocsin-bus/tocsin/shared/namespaces"
 )
 
 // cluster publishes as the kubewatch of a cluster does.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/gateway/history"
 	"github.com/tocsin-bus/tocsin/services/gateway/kubernetes"
-	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
 	"github.com/tocsin-bus/tocsin/services/gateway/notifier"
 	"github.com/tocsin-bus/tocsin/shared/kube"
+	"github.com/tocsin-bus/tocsin/shared/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/silence"
 )

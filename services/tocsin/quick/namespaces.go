@@ -3,7 +3,7 @@ package quick
 import (
 	"fmt"
 
-	"github.com/tocsin-bus/tocsin/services/gateway/namespaces"
+	"github.com/tocsin-bus/tocsin/shared/namespaces"
 )
 
 // NamespacesFlag is the flag of the gateway, for commands that take from the inbox of the
