@@ -22,6 +22,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
+	"github.com/tocsin-bus/tocsin/shared/namespaces"
 	"github.com/tocsin-bus/tocsin/shared/presence"
 	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/redact"
@@ -283,13 +284,17 @@ func investigatedAlert(a *alert.Alert) *query.InvestigatedAlert {
 
 // list returns the newest sessions.
 func (r *requests) list(ctx context.Context, q query.SessionsRequest) (any, error) {
+	shown, err := namespaces.New(q.Namespaces)
+	if err != nil {
+		return nil, badRequest("namespaces %v", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if err := r.backend.index.await(ctx); err != nil {
 		return nil, err
 	}
 	limit := min(cmp.Or(max(q.Limit, 0), query.DefaultLimit), query.MaxLimit)
-	found := r.backend.index.newest(q)
+	found := r.backend.index.newest(q, shown)
 	reply := query.SessionsReply{Sessions: []query.SessionEntry{}}
 	size := 0
 	for _, e := range found {
@@ -324,15 +329,17 @@ func (r *requests) entryOf(e *indexed) query.SessionEntry {
 	return entry
 }
 
-// newest returns the sessions that a request selects, the newest first. Those that are open are
-// never too old.
-func (x *index) newest(q query.SessionsRequest) []*indexed {
+// newest returns the sessions that a request selects and whose alerts are shown, the newest first.
+// Those that are open are never too old. Where some namespaces are not shown, a session without an
+// alert may be about any of them.
+func (x *index) newest(q query.SessionsRequest, shown namespaces.Set) []*indexed {
 	var found []*indexed
 	x.mu.Lock()
 	for id, e := range x.entries {
 		switch {
 		case q.Before != "" && id >= q.Before,
 			q.App != "" && (e.alert == nil || e.alert.App != q.App),
+			shown.Limited() && (e.alert == nil || !shown.ShowsKey(e.alert.DedupKey)),
 			e.state == nil && endOf(e.item).Before(q.Since):
 		default:
 			found = append(found, e)

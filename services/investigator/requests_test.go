@@ -178,6 +178,44 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// TestListNamespaces: a page for a reader of one namespace is full, and its number of older sessions
+// has no others.
+func TestListNamespaces(t *testing.T) {
+	r := newRequestRig(t)
+	ids := map[string]string{}
+	for _, id := range []string{"old/shop", "old/bank", "text", "new/shop", "new/bank"} {
+		body := `{"data":"x"}`
+		if age, namespace, ok := strings.Cut(id, "/"); ok {
+			a := storedAlert(id)
+			a.Category, a.Source, a.DedupKey = alert.Kubernetes, alert.SourceKubernetes, "kubernetes:dev:"+namespace+":Pod/"+age+":crash"
+			r.publish(a)
+			body = `{"alert_id":"` + id + `"}`
+		}
+		ids[id] = r.post(body)
+	}
+	for _, tt := range []struct {
+		name  string
+		q     query.SessionsRequest
+		want  []string
+		older int
+	}{
+		{"the first page", query.SessionsRequest{Namespaces: []string{"shop"}, Limit: 1}, []string{ids["new/shop"]}, 1},
+		{"the second page", query.SessionsRequest{Namespaces: []string{"shop"}, Limit: 1, Before: ids["new/shop"]}, []string{ids["old/shop"]}, 0},
+		{"past the end", query.SessionsRequest{Namespaces: []string{"shop"}, Before: ids["old/shop"]}, []string{}, 0},
+		{"another namespace", query.SessionsRequest{Namespaces: []string{"web"}}, []string{}, 0},
+		{"all", query.SessionsRequest{Limit: 1}, []string{ids["new/bank"]}, 4},
+	} {
+		reply, err := ask[query.SessionsReply](r, bus.SubjectInvestigateList, tt.q)
+		got := []string{}
+		for _, e := range reply.Sessions {
+			got = append(got, e.SessionID)
+		}
+		if err != nil || !slices.Equal(got, tt.want) || reply.Older != tt.older {
+			t.Errorf("%s: got %v and %d more, %v, want %v and %d", tt.name, got, reply.Older, err, tt.want, tt.older)
+		}
+	}
+}
+
 // TestRefusedRequests: a refusal has the status and the text of REST, and when to try again.
 func TestRefusedRequests(t *testing.T) {
 	r := newRequestRig(t)
@@ -195,6 +233,7 @@ func TestRefusedRequests(t *testing.T) {
 		t.Helper()
 		return refused(name, bus.SubjectInvestigateSubmit, q, status, says)
 	}
+	refused("a list of odd namespaces", bus.SubjectInvestigateList, query.SessionsRequest{Namespaces: []string{"Shop!"}}, http.StatusBadRequest, "namespaces must be names")
 	submit("nothing", query.SubmitRequest{}, http.StatusBadRequest, "data or alert_id is missing")
 	submit("both", query.SubmitRequest{AlertID: "a", Data: []byte("x")}, http.StatusBadRequest, "exclude each other")
 	submit("empty data", query.SubmitRequest{Data: []byte("{ }")}, http.StatusBadRequest, "data is empty")

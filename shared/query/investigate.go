@@ -76,6 +76,9 @@ type InvestigatedAlert struct {
 type SessionsRequest struct {
 	// App limits the list to alerts of one app; empty means all.
 	App string `json:"app,omitempty"`
+	// Namespaces limits the list to alerts that a reader of these Kubernetes namespaces may see.
+	// Without any, sessions without an alert are listed too.
+	Namespaces []string `json:"namespaces,omitempty"`
 	// Since leaves out sessions that ended earlier; zero means no bound.
 	Since time.Time `json:"since,omitzero"`
 	// Before is the id of a session: it and newer ones are left out. Empty means no bound.

@@ -26,7 +26,7 @@ func TestInvestigationWireForm(t *testing.T) {
 			`{"client":"codex 1.0","alert_id":"a1","chain":"crash","wait_seconds":50}`},
 		{"submit a text", query.SubmitRequest{Client: "codex", Data: []byte("<b>\x00\n")}, `{"client":"codex","data":"PGI+AAo="}`},
 		{"get", query.SessionRequest{SessionID: "01J", WaitSeconds: 1}, `{"session_id":"01J","wait_seconds":1}`},
-		{"list", query.SessionsRequest{App: "web", Since: at, Before: "01J", Limit: 5}, `{"app":"web","since":"2026-01-28T14:30:00Z","before":"01J","limit":5}`},
+		{"list", query.SessionsRequest{App: "web", Namespaces: []string{"shop"}, Since: at, Before: "01J", Limit: 5}, `{"app":"web","namespaces":["shop"],"since":"2026-01-28T14:30:00Z","before":"01J","limit":5}`},
 		{"list all", query.SessionsRequest{}, `{}`},
 		{"a pending session", query.Investigation{SessionID: "01J", Status: "pending", URL: "http://h/1"}, `{"session_id":"01J","status":"pending","url":"http://h/1"}`},
 		{"a completed session", query.Investigation{

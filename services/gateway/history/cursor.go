@@ -20,7 +20,7 @@ type entryPosition struct {
 type Cursor struct {
 	What What `json:"w"`
 	// Since is how far back the first page went, so that no entry leaves the list
-	// while it is read: milliseconds since 1970.
+	// while it is read: milliseconds since 1970. 0 means that it had no bound.
 	Since int64 `json:"t,omitempty"`
 	// Newest is the newest sequence that the first page contained.
 	Newest uint64 `json:"p,omitempty"`

@@ -30,10 +30,11 @@ const (
 )
 
 // investigations asks an investigator for its sessions, newest first: those that are open, and
-// those that ended in the period.
+// those that ended in the period. The investigator leaves out what this gateway may not show, so
+// that pages are full and their number is right; what it sends all the same is dropped.
 func (r *Reader) investigations(ctx context.Context, q Query) (p page, err error) {
 	reply, err := busclient.AskInvestigator[query.SessionsReply](ctx, r.bus, bus.SubjectInvestigateList, query.SessionsRequest{
-		App: q.App, Since: q.From, Before: q.Before.Name, Limit: q.Limit,
+		App: q.App, Namespaces: r.namespaces.Names(), Since: q.From, Before: q.Before.Name, Limit: q.Limit,
 	})
 	p.older = reply.Older
 	for _, e := range reply.Sessions {

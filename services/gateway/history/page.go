@@ -57,7 +57,11 @@ func (q Query) truncation(p page, n int) *truncated {
 	}
 	t := &truncated{LeftOut: leftOut}
 	if n > 0 && p.entries[n-1].position != (entryPosition{}) {
-		t.Before = Cursor{What: q.What, Since: q.From.UnixMilli(), Newest: cmp.Or(q.Before.Newest, p.newest), entryPosition: p.entries[n-1].position}.String()
+		next := Cursor{What: q.What, Newest: cmp.Or(q.Before.Newest, p.newest), entryPosition: p.entries[n-1].position}
+		if !q.From.IsZero() {
+			next.Since = q.From.UnixMilli()
+		}
+		t.Before = next.String()
 	}
 	return t
 }

@@ -49,7 +49,7 @@ type Query struct {
 	App, URL string
 	// MinRank is the rank of the least severity.
 	MinRank int
-	// From is the time of the oldest entry.
+	// From is the time of the oldest entry; zero means no bound.
 	From time.Time
 	// Limit is the largest number of entries.
 	Limit int
@@ -57,12 +57,18 @@ type Query struct {
 	Before Cursor
 }
 
-// Since returns the query for the entries of a period before now. A later page goes back as
-// far as the first one.
+// Since returns the query for the entries of a period before now, or for all where the period is
+// 0. A later page goes back as far as the first one.
 func (q Query) Since(period time.Duration, now time.Time) Query {
-	q.From = now.Add(-period)
-	if q.Before != (Cursor{}) {
+	switch {
+	case q.Before != Cursor{} && q.Before.Since == 0:
+		q.From = time.Time{}
+	case q.Before != Cursor{}:
 		q.From = time.UnixMilli(q.Before.Since)
+	case period == 0:
+		q.From = time.Time{}
+	default:
+		q.From = now.Add(-period)
 	}
 	return q
 }

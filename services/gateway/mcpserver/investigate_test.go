@@ -306,7 +306,7 @@ func TestObserveInvestigations(t *testing.T) {
 		Alert: &query.InvestigatedAlert{ID: "a1", App: "web", Title: "New\u202e error", DedupKey: "errors:web:1"},
 	}}, Older: 3}, nil)
 	i.got()
-	got := c.call(t, "observe", `{"what":"investigations","limit":1,"app":"web"}`).blocks[0]
+	got := c.call(t, "observe", `{"what":"investigations","limit":1,"app":"web","since_seconds":60}`).blocks[0]
 	const want = `{"what":"investigations","investigations":[{"session_id":"` + session01 + `","status":"completed","alert":{"id":"a1","app":"web","title":"New error","dedup_key":"errors:web:1"},` +
 		`"chain":"crash","author":"mcp:claude","created_at":"2026-01-28T14:30:00Z","completed_at":"2026-01-28T14:31:00Z","summary":"The pool␊is small. password=[REDACTED]","url":"http://h/1"}],"truncated":{"left_out":3,"before":"`
 	if !strings.HasPrefix(got, want) {
@@ -314,12 +314,20 @@ func TestObserveInvestigations(t *testing.T) {
 	}
 	requests := i.got()
 	if len(requests) != 1 || !strings.HasPrefix(requests[0], `investigate.list {"app":"web","since":"`) || !strings.HasSuffix(requests[0], `,"limit":1}`) {
-		t.Errorf("the requests are %v, want one for the app, the last 10 min and one session", requests)
+		t.Errorf("the requests are %v, want one for the app, the last minute and one session", requests)
 	}
 	before, _, _ := strings.Cut(strings.TrimPrefix(got, want), `"`)
 	c.call(t, "observe", `{"what":"investigations","before":"`+before+`"}`)
 	if requests := i.got(); len(requests) != 1 || !strings.Contains(requests[0], `"before":"`+session01+`"`) {
 		t.Errorf("the requests of the next page are %v, want one before %s", requests, session01)
+	}
+	// The newest without since_seconds are those of any time, and so are those of the next page.
+	got = c.call(t, "observe", `{"what":"investigations","limit":1}`).blocks[0]
+	_, after, _ := strings.Cut(got, `"before":"`)
+	after, _, _ = strings.Cut(after, `"`)
+	c.call(t, "observe", `{"what":"investigations","limit":1,"before":"`+after+`"}`)
+	if diff := cmp.Diff([]string{`investigate.list {"limit":1}`, `investigate.list {"before":"` + session01 + `","limit":1}`}, i.got()); diff != "" {
+		t.Errorf("the requests without since_seconds (-want +got):\n%s", diff)
 	}
 	long := make([]query.SessionEntry, query.MaxLimit)
 	for n := range long {
@@ -370,7 +378,11 @@ func TestInvestigateNamespaces(t *testing.T) {
 		return query.SessionEntry{SessionID: id, Status: "pending", URL: "u", Alert: a}
 	}
 	i.says(query.SessionsReply{Sessions: []query.SessionEntry{entry("S1", about(own).Alert), entry("S2", about(other).Alert), entry("S3", nil)}}, nil)
+	i.got()
 	got := c.call(t, "observe", `{"what":"investigations"}`).blocks[0]
+	if diff := cmp.Diff([]string{`investigate.list {"namespaces":["shop"],"limit":50}`}, i.got()); diff != "" {
+		t.Errorf("the request of the list (-want +got):\n%s", diff)
+	}
 	if !strings.Contains(got, `"S1"`) || strings.Contains(got, `"S2"`) || strings.Contains(got, `"S3"`) {
 		t.Errorf("the list is %s, want the session of the own namespace alone", got)
 	}

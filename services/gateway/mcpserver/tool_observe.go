@@ -17,7 +17,8 @@ type observeArgs struct {
 	App          string         `json:"app" max:"2048" jsonschema:"Only this app"`
 	URL          string         `json:"url" max:"2048" jsonschema:"Only what has this in its URL (plain substring)"`
 	SeverityMin  alert.Severity `json:"severity_min" enum:"severity" jsonschema:"Only this severity and above"`
-	SinceSeconds int            `json:"since_seconds" min:"1" max:"604800" default:"600" jsonschema:"How far back"`
+	SinceSeconds int            `json:"since_seconds" min:"1" max:"604800" default:"600" jsonschema:"How far back; investigations: no bound unless given"`
+	SinceGiven   bool           `json:"-" given:"since_seconds"`
 	Limit        int            `json:"limit" min:"1" max:"200" default:"50"`
 	WaitSeconds  int            `json:"wait_seconds" min:"0" max:"50" default:"0" jsonschema:"Hold the call until an alert is pending, at most this long"`
 	Before       string         `json:"before" max:"2048" jsonschema:"Continue a list: truncated.before of an earlier answer for the same what"`
@@ -34,7 +35,11 @@ func (a observeArgs) query(now time.Time) (q history.Query, err error) {
 			return q, err
 		}
 	}
-	return q.Since(time.Duration(a.SinceSeconds)*time.Second, now), nil
+	since := time.Duration(a.SinceSeconds) * time.Second
+	if a.What == history.Investigations && !a.SinceGiven { // the newest: the last minutes may have none
+		since = 0
+	}
+	return q.Since(since, now), nil
 }
 
 // observe answers the query and delivers the pending alerts. An error of the bus or the

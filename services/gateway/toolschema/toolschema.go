@@ -18,6 +18,9 @@
 //	object      "true": an object is accepted in place of a string, as its JSON. The schema has
 //	            the string alone, because some clients support one type of an argument only
 //
+// A bool with the tags json:"-" and given is no argument: it reports whether the argument with the
+// name in given was sent.
+//
 // It knows nothing of MCP and of particular tools.
 package toolschema
 
@@ -45,7 +48,9 @@ const maxShown = 64
 // Schema describes the arguments of one tool, read into a T.
 type Schema[T any] struct {
 	fields []field
-	json   json.RawMessage
+	// given are the indexes of the bools that report whether an argument was sent, by its name.
+	given map[string][]int
+	json  json.RawMessage
 }
 
 // field is one argument.
@@ -70,9 +75,16 @@ type field struct {
 // New returns the schema of T. It fails when a tag is malformed.
 func New[T any](enums Enums) (*Schema[T], error) {
 	t := reflect.TypeFor[T]()
-	s := &Schema[T]{}
+	s := &Schema[T]{given: map[string][]int{}}
 	for _, f := range reflect.VisibleFields(t) {
 		if f.Anonymous {
+			continue
+		}
+		if name := f.Tag.Get("given"); name != "" {
+			if f.Type.Kind() != reflect.Bool || f.Tag.Get("json") != "-" {
+				return nil, fmt.Errorf("field %s of %s: a field with the tag given must be a bool with json:\"-\"", f.Name, t)
+			}
+			s.given[name] = f.Index
 			continue
 		}
 		one, err := fieldOf(f, enums)
@@ -80,6 +92,11 @@ func New[T any](enums Enums) (*Schema[T], error) {
 			return nil, fmt.Errorf("argument %s of %s: %w", f.Name, t, err)
 		}
 		s.fields = append(s.fields, one)
+	}
+	for name := range s.given {
+		if !slices.ContainsFunc(s.fields, func(f field) bool { return f.name == name }) {
+			return nil, fmt.Errorf("%s has no argument %s, which the tag given names", t, name)
+		}
 	}
 	inferred, err := jsonschema.For[T](nil)
 	if err != nil {
@@ -194,6 +211,9 @@ func (s *Schema[T]) Decode(data json.RawMessage) (T, error) {
 		names[i] = f.name
 		if must := f.set(v.FieldByIndex(f.index), raw[f.name]); must != "" {
 			return args, fmt.Errorf("%s must be %s", f.name, must)
+		}
+		if index, ok := s.given[f.name]; ok {
+			v.FieldByIndex(index).SetBool(raw[f.name] != nil)
 		}
 	}
 	var unknown []string

@@ -13,7 +13,8 @@ import (
 type color string
 
 type paint struct {
-	Layers int `json:"layers" min:"1" max:"9" default:"2" jsonschema:"How many layers"`
+	LayersGiven bool `json:"-" given:"layers"`
+	Layers      int  `json:"layers" min:"1" max:"9" default:"2" jsonschema:"How many layers"`
 }
 
 type arguments struct {
@@ -64,10 +65,11 @@ func TestDecode(t *testing.T) {
 		in   string
 		want arguments
 	}{
-		{`{"action":"stop"}`, arguments{Action: "stop", paint: paint{2}, Colors: []color{"red"}, Hint: "red", Tints: []color{"red"}}},
+		{`{"action":"stop"}`, arguments{Action: "stop", paint: paint{false, 2}, Colors: []color{"red"}, Hint: "red", Tints: []color{"red"}}},
 		{`{"action":"start","layers":9.0,"colors":["blue"],"rooms":["a"],"note":"12345","hint":"pink","via":"blue"}`,
-			arguments{Action: "start", paint: paint{9}, Colors: []color{"blue"}, Rooms: []string{"a"}, Note: "12345", Hint: "pink", Via: "blue", Tints: []color{"red"}}},
-		{`{"action":"stop","note":"","via":"","hint":""}`, arguments{Action: "stop", paint: paint{2}, Colors: []color{"red"}, Hint: "red", Tints: []color{"red"}}},
+			arguments{Action: "start", paint: paint{true, 9}, Colors: []color{"blue"}, Rooms: []string{"a"}, Note: "12345", Hint: "pink", Via: "blue", Tints: []color{"red"}}},
+		{`{"action":"stop","layers":2}`, arguments{Action: "stop", paint: paint{true, 2}, Colors: []color{"red"}, Hint: "red", Tints: []color{"red"}}},
+		{`{"action":"stop","note":"","via":"","hint":""}`, arguments{Action: "stop", paint: paint{false, 2}, Colors: []color{"red"}, Hint: "red", Tints: []color{"red"}}},
 	} {
 		got, err := newSchema(t).Decode(json.RawMessage(tt.in))
 		if err != nil {
@@ -175,5 +177,17 @@ func TestMalformedTags(t *testing.T) {
 		A int `json:"a" max:"x"`
 	}](enums); err == nil {
 		t.Error("New with a malformed bound succeeds, want an error")
+	}
+	if _, err := toolschema.New[struct {
+		A     int  `json:"a"`
+		Given bool `json:"-" given:"b"`
+	}](enums); err == nil {
+		t.Error("New with a tag given for an argument that is not there succeeds, want an error")
+	}
+	if _, err := toolschema.New[struct {
+		A     int `json:"a"`
+		Given int `json:"-" given:"a"`
+	}](enums); err == nil {
+		t.Error("New with an int for given succeeds, want an error")
 	}
 }
