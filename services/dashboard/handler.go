@@ -62,8 +62,10 @@ func newHandler(serving context.Context, cfg Config) (*handler, error) {
 	h.history = newHistory(h.feed)
 	h.actions = newActions(cfg, mask, h.ownHealth)
 	h.metrics.GaugeFunc("readers", "Readers of /events/stream right now.", func() float64 { return float64(len(h.readers)) })
+	front := h.access
+	front.SignedIn = func(r *http.Request) bool { return h.signedIn(r) || h.forwarder.namesAuthor(r) }
 	h.Front = httpserve.New(httpserve.Config{
-		Name: "the dashboard", Routes: h.routes(), Policy: h.policy, Access: h.access, Header: h.protect, Explain: explain,
+		Name: "the dashboard", Routes: h.routes(), Policy: h.policy, Access: front, Header: h.protect, Explain: explain,
 		AnswerHeader: http.Header{"Cache-Control": {"no-store"}}, EndLine: true,
 		Requests: h.metrics.requests, Panics: h.metrics.panics, Logger: cfg.Logger,
 	})

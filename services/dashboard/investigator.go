@@ -185,6 +185,16 @@ func (f *forwarder) proof(r *http.Request) (http.Header, error) {
 	return proof, nil
 }
 
+// namesAuthor reports whether a trusted proxy names the author of a request to the API, or names one
+// twice: forward refuses that, with a better answer than that a token is missing.
+func (f *forwarder) namesAuthor(r *http.Request) bool {
+	if !strings.HasPrefix(r.URL.Path, pathInvestigation+"/") {
+		return false
+	}
+	author, err := f.access.Proxy.Author(r, f.proxySecret)
+	return author != "" || err != nil
+}
+
 // target returns where the investigator is.
 func (f *forwarder) target() (*url.URL, error) {
 	address := ""

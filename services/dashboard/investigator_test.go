@@ -135,6 +135,7 @@ func TestForwardProof(t *testing.T) {
 	u := newUpstream(t)
 	behind := func(secret, header, network string) *handler {
 		return u.forwarding(t, func(c *Config) {
+			c.AllowedHosts = []string{"tocsin.example"}
 			c.Token, c.ProxySecret, c.Proxy = "s3cret", secret, httpguard.Proxy{Header: header, Networks: []httpguard.Network{mustNetwork(t, network)}}
 		})
 	}
@@ -171,6 +172,14 @@ func TestForwardProof(t *testing.T) {
 		{"a user of a proxy", remote, []string{"From", proxy, "Host", "localhost", "X-Forwarded-User", "ann"}, 200, asAnn},
 		{"a user of a proxy, with its own sign-in", remote, []string{"From", proxy, "X-Forwarded-User", "ann", "Authorization", "Bearer of the proxy"}, 200, asAnn},
 		{"a user named twice", remote, []string{"From", proxy, "X-Forwarded-User", "ann", "X-Forwarded-User", "eve"}, 400, nil},
+		{"an e-mail of a proxy, beyond loopback", remote, []string{"From", proxy, "Host", "tocsin.example", "X-Forwarded-Email", "ann@x", "X-Remote-User", "bob"}, 200, http.Header{
+			"Authorization": {"Bearer s3cret"}, "X-Forwarded-User": {"ann@x"}, "X-Tocsin-Proxy": {"to the investigator"},
+		}},
+		{"a remote user of a proxy", remote, []string{"From", proxy, "X-Remote-User", "ann"}, 200, asAnn},
+		{"a remote user of another machine, beyond loopback", remote, []string{"From", "192.0.2.2:9", "Host", "tocsin.example", "X-Remote-User", "ann"}, 401, nil},
+		{"a user named twice, beyond loopback", remote, []string{"From", proxy, "Host", "tocsin.example", "X-Forwarded-User", "ann", "X-Forwarded-User", "eve"}, 400, nil},
+		{"groups named twice", remote, []string{"From", proxy, "X-Forwarded-User", "ann", "X-Forwarded-Groups", "a", "X-Forwarded-Groups", "b"}, 400, nil},
+		{"another header than the configured one, beyond loopback", configured, []string{"From", proxy, "Host", "tocsin.example", "X-Remote-User", "eve"}, 401, nil},
 		{"a user of another machine", remote, []string{"From", "192.0.2.2:9", "X-Forwarded-User", "ann"}, 200, nobody},
 		{"a user of this machine, where it is a proxy without a secret", local, []string{"X-Forwarded-User", "ann"}, 200, nobody},
 		{"a user of this machine without the secret", proven, []string{"X-Forwarded-User", "ann", "X-Tocsin-Proxy", "q"}, 200, nobody},
@@ -198,6 +207,22 @@ func TestForwardProof(t *testing.T) {
 				t.Errorf("the investigator got (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestPageHeader checks that the dashboard's own paths are open only to the user in the configured
+// header: a proxy need not remove the others.
+func TestPageHeader(t *testing.T) {
+	h := newTestHandler(t, func(c *Config) {
+		c.Token, c.AllowedHosts, c.Proxy.Networks = "s3cret", []string{"tocsin.example"}, []httpguard.Network{mustNetwork(t, "192.0.2.1")}
+	})
+	for _, c := range []struct {
+		path, header string
+		want         int
+	}{{pathSession, "X-Forwarded-User", 200}, {pathSession, "X-Remote-User", 401}, {pathSession, "X-Forwarded-Email", 401}, {"/api/v1/sessions", "X-Remote-User", 503}} {
+		if w := ask(h, "GET", c.path, http.NoBody, "From", "192.0.2.1:9", "Host", "tocsin.example", c.header, "ann"); w.Code != c.want {
+			t.Errorf("GET %s with %s: %d %s, want %d", c.path, c.header, w.Code, w.Body, c.want)
+		}
 	}
 }
 

@@ -3,7 +3,6 @@ package investigator
 import (
 	"cmp"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -13,20 +12,8 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
-// defaultUserHeader names the user where --trusted-proxy-header says nothing else. Then the
-// alternatives count as well, in their order.
-const defaultUserHeader = "X-Forwarded-User"
-
-var userAlternatives = []string{"X-Forwarded-Email", "X-Remote-User"}
-
-// groupHeaders name the user's groups. They decide nothing yet.
-var groupHeaders = []string{"X-Forwarded-Groups", "X-Remote-Groups"}
-
 // personPrefix stands before the name of a user that is also an author that is no person.
 const personPrefix = "user:"
-
-// proxyHeader is the header in which a proxy proves itself.
-const proxyHeader = "X-Tocsin-Proxy"
 
 // maxAuthor bounds the name of an author, in characters.
 const maxAuthor = 200
@@ -42,44 +29,15 @@ type Proxies struct {
 	Header string
 }
 
-// headers returns the headers that name the user; the first that is set wins.
-func (p Proxies) headers() []string {
-	if header := cmp.Or(p.Header, defaultUserHeader); !strings.EqualFold(header, defaultUserHeader) {
-		return []string{header}
-	}
-	return append([]string{defaultUserHeader}, userAlternatives...)
+func (p Proxies) proxy() httpguard.Proxy {
+	return httpguard.Proxy{Networks: p.Networks, Header: p.Header}
 }
 
-// trusts reports whether a request comes from a proxy.
-func (p Proxies) trusts(r *http.Request) bool {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	addr := from.Addr().Unmap()
-	if !slices.ContainsFunc(p.Networks, func(n httpguard.Network) bool { return n.Contains(addr) }) {
-		return false
-	}
-	proofs := r.Header.Values(proxyHeader)
-	proven := p.Secret != "" && len(proofs) == 1 && httpguard.SameSecret(proofs[0], p.Secret)
-	return proven || !addr.IsLoopback() && len(proofs) == 0
-}
-
-// user returns the user that a proxy names, or nothing. A header that is given twice is refused: one
-// of them may come from the client.
+// user returns the user that a proxy names, or nothing. A header that is given twice is refused.
 func (p Proxies) user(r *http.Request) (string, error) {
-	if !p.trusts(r) {
-		return "", nil
-	}
-	name, headers := "", p.headers()
-	for i, header := range slices.Concat(headers, groupHeaders) {
-		values := r.Header.Values(header)
-		if len(values) > 1 {
-			return "", badRequest("the header %s is given twice", header)
-		}
-		if len(values) == 1 && name == "" && i < len(headers) {
-			name = strings.TrimSpace(sanitize.Visible(values[0]))
-		}
+	name, err := p.proxy().Author(r, p.Secret)
+	if err != nil {
+		return "", badRequest("%s", err)
 	}
 	if isNoPerson(name) {
 		name = personPrefix + name
@@ -108,7 +66,7 @@ func (p Proxies) author(r *http.Request) (string, error) {
 // pages, and those that a proxy forwards, have no such user.
 func (p Proxies) cliUser(r *http.Request) (string, error) {
 	values := r.Header.Values(client.UserHeader)
-	if len(values) == 0 || p.trusts(r) || slices.ContainsFunc(forwarded, func(name string) bool { return len(r.Header.Values(name)) > 0 }) {
+	if len(values) == 0 || p.proxy().TrustsAuthor(r, p.Secret) || slices.ContainsFunc(forwarded, func(name string) bool { return len(r.Header.Values(name)) > 0 }) {
 		return "", nil
 	}
 	if len(values) > 1 {

@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/tocsin-bus/tocsin/shared/sanitize"
 )
 
 // Reasons to answer a request with 401. The texts are for people.
@@ -104,7 +106,7 @@ type Proxy struct {
 	// Networks are the addresses of the proxy. Every address in them is trusted.
 	Networks []Network
 	// Header names the user. The proxy must remove it from requests of others. Empty means
-	// DefaultUserHeader.
+	// DefaultUserHeader; then Author takes X-Forwarded-Email and X-Remote-User too.
 	Header string
 }
 
@@ -138,27 +140,56 @@ func (p Proxy) User(r *http.Request) string {
 // ProofHeader is the header in which a proxy proves itself with a secret.
 const ProofHeader = "X-Tocsin-Proxy"
 
-// ErrUserTwice is returned when a proxy names the user in two headers of the same name. One of them
-// may come from the client.
-var ErrUserTwice = errors.New("the proxy's header for the user is given twice")
+// ErrHeaderTwice is returned when a request of a proxy has two headers of one name that names the
+// user or the groups. One of them may come from the client.
+var ErrHeaderTwice = errors.New("a header of the proxy is given twice")
 
-// Author returns the user that a trusted proxy names as the author of what the request does, or
-// nothing. It trusts less than User: a proxy on this machine, where every program has such an
-// address, proves itself by the secret in ProofHeader. Others need not, but a proof must be right.
-func (p Proxy) Author(r *http.Request, secret string) (string, error) {
+var (
+	// authorAlternatives name the author where DefaultUserHeader does not, in their order. They
+	// count only where no other header is configured: then a proxy need not remove them.
+	authorAlternatives = []string{"X-Forwarded-Email", "X-Remote-User"}
+	// groupHeaders name the author's groups. They decide nothing yet.
+	groupHeaders = []string{"X-Forwarded-Groups", "X-Remote-Groups"}
+)
+
+// authorHeaders returns the headers that name the author. The first that has a name counts.
+func (p Proxy) authorHeaders() []string {
+	if !strings.EqualFold(p.header(), DefaultUserHeader) {
+		return []string{p.header()}
+	}
+	return append([]string{DefaultUserHeader}, authorAlternatives...)
+}
+
+// TrustsAuthor reports whether the headers of a request name its author. That needs more than for
+// User: a proxy on this machine, where every program has such an address, proves itself by the
+// secret in ProofHeader. Others need not, but a proof must be right.
+func (p Proxy) TrustsAuthor(r *http.Request, secret string) bool {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return "", nil //nolint:nilerr // the peer of a pipe is no proxy
+	if err != nil || !p.trusts(from.Addr()) {
+		return false
 	}
 	proofs := r.Header.Values(ProofHeader)
 	proven := secret != "" && len(proofs) == 1 && SameSecret(proofs[0], secret)
-	if !proven && (from.Addr().Unmap().IsLoopback() || len(proofs) > 0) {
+	return proven || !from.Addr().Unmap().IsLoopback() && len(proofs) == 0
+}
+
+// Author returns the user that a trusted proxy names as the author of what the request does, without
+// hidden characters, or nothing.
+func (p Proxy) Author(r *http.Request, secret string) (string, error) {
+	if !p.TrustsAuthor(r, secret) {
 		return "", nil
 	}
-	if p.trusts(from.Addr()) && len(r.Header.Values(p.header())) > 1 {
-		return "", ErrUserTwice
+	author, names := "", p.authorHeaders()
+	for i, header := range slices.Concat(names, groupHeaders) {
+		values := r.Header.Values(header)
+		if len(values) > 1 {
+			return "", fmt.Errorf("%w: %s", ErrHeaderTwice, header)
+		}
+		if len(values) == 1 && author == "" && i < len(names) {
+			author = strings.TrimSpace(sanitize.Visible(values[0]))
+		}
 	}
-	return p.User(r), nil
+	return author, nil
 }
 
 // Network is an address, or a network such as 10.0.0.0/8.

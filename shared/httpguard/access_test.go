@@ -110,7 +110,16 @@ func TestProxyAuthor(t *testing.T) {
 		{"a proxy with a wrong proof", "p", "192.0.2.1:9", []string{user, "ann", proof, "q"}, "", nil},
 		{"a proxy with a proof, and no secret is set", "", "192.0.2.1:9", []string{user, "ann", proof, ""}, "", nil},
 		{"a proxy with two proofs", "p", "192.0.2.1:9", []string{user, "ann", proof, "p", proof, "p"}, "", nil},
-		{"a proxy that names two", "", "192.0.2.1:9", []string{user, "ann", user, "bob"}, "", httpguard.ErrUserTwice},
+		{"a proxy that names two", "", "192.0.2.1:9", []string{user, "ann", user, "bob"}, "", httpguard.ErrHeaderTwice},
+		{"a proxy that names an e-mail", "", "192.0.2.1:9", []string{"X-Forwarded-Email", "ann@x", "X-Remote-User", "bob"}, "ann@x", nil},
+		{"a proxy that names a remote user", "", "192.0.2.1:9", []string{user, " ", "X-Remote-User", "bob"}, "bob", nil},
+		{"a proxy that names all", "", "192.0.2.1:9", []string{"X-Remote-User", "bob", "X-Forwarded-Email", "ann@x", user, "ann"}, "ann", nil},
+		{"a proxy that names two e-mails beside a user", "", "192.0.2.1:9", []string{user, "ann", "X-Forwarded-Email", "a", "X-Forwarded-Email", "b"}, "", httpguard.ErrHeaderTwice},
+		{"a proxy that names groups", "", "192.0.2.1:9", []string{user, "ann", "X-Forwarded-Groups", "a,b", "X-Remote-Groups", "c"}, "ann", nil},
+		{"a proxy that names groups twice", "", "192.0.2.1:9", []string{user, "ann", "X-Forwarded-Groups", "a", "X-Forwarded-Groups", "b"}, "", httpguard.ErrHeaderTwice},
+		{"a proxy that names remote groups twice", "", "192.0.2.1:9", []string{"X-Remote-Groups", "a", "X-Remote-Groups", "b"}, "", httpguard.ErrHeaderTwice},
+		{"another machine that names groups twice", "", "192.0.2.2:9", []string{user, "ann", "X-Remote-Groups", "a", "X-Remote-Groups", "b"}, "", nil},
+		{"hidden characters", "", "192.0.2.1:9", []string{user, "a\u202enn"}, "ann", nil},
 		{"another machine that names two", "", "192.0.2.2:9", []string{user, "ann", user, "bob"}, "", nil},
 		{"another machine with the proof", "p", "192.0.2.2:9", []string{user, "ann", proof, "p"}, "", nil},
 		{"this machine", "", "127.0.0.1:9", []string{user, "ann"}, "", nil},
@@ -126,6 +135,12 @@ func TestProxyAuthor(t *testing.T) {
 		if got, err := p.Author(r, c.secret); got != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%s: author %q, %v, want %q, %v", c.name, got, err, c.want, c.err)
 		}
+	}
+	configured := httpguard.Proxy{Networks: []httpguard.Network{network(t, "192.0.2.1")}, Header: "Remote-User"}
+	others := request("GET", "localhost", "Remote-User", "", "X-Forwarded-User", "eve", "X-Forwarded-Email", "eve@x", "X-Remote-User", "eve", "X-Remote-User", "eve")
+	others.RemoteAddr = "192.0.2.1:9"
+	if got, err := configured.Author(others, ""); got != "" || err != nil {
+		t.Errorf("author by headers beside the configured one = %q, %v, want none", got, err)
 	}
 	r := request("GET", "localhost")
 	r.RemoteAddr = "127.0.0.1:9"
