@@ -30,8 +30,8 @@ type Flags struct {
 // Validate checks the URLs of the websocket and of the investigator.
 func (f Flags) Validate() error {
 	if f.InvestigatorURL != "" {
-		if _, err := parseInvestigatorURL(f.InvestigatorURL); err != nil {
-			return fmt.Errorf("--investigator-url: %w", err)
+		if _, err := service.BaseURL(f.InvestigatorURL); err != nil {
+			return fmt.Errorf("--investigator-url %w", err)
 		}
 	}
 	if f.BusWSURL == "" {

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
+	"github.com/tocsin-bus/tocsin/shared/service"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
@@ -44,6 +46,8 @@ const (
 	// investigatorIdle is how long an unused connection is kept; the investigator keeps it for
 	// longer, so that it closes none that is about to be used.
 	investigatorIdle = httpserve.IdleTimeout / 2
+	// maxHops is how many dashboards may forward a request one after the other.
+	maxHops = 3
 	// maxAnswerHeader bounds the header of an answer, in bytes.
 	maxAnswerHeader = 64 << 10
 )
@@ -62,6 +66,9 @@ var errNotAPI = errors.New("the answer is not JSON")
 type forwarder struct {
 	investigator Investigator
 	access       httpguard.Access
+	// hop names this dashboard to others in the header Via, by which it knows a request that comes
+	// back to it.
+	hop string
 	// proxySecret proves a proxy on this machine to the dashboard.
 	proxySecret string
 	// timeout is forwardTimeout but in tests.
@@ -72,7 +79,7 @@ type forwarder struct {
 
 func newForwarder(cfg Config, access httpguard.Access) *forwarder {
 	return &forwarder{
-		investigator: cfg.Investigator, access: access, proxySecret: cfg.ProxySecret, timeout: forwardTimeout,
+		investigator: cfg.Investigator, access: access, proxySecret: cfg.ProxySecret, timeout: forwardTimeout, hop: hopPrefix + rand.Text(),
 		transport: &http.Transport{
 			// Proxy is nil: the token goes to the investigator alone.
 			DialContext:            (&net.Dialer{Timeout: investigatorDial}).DialContext,
@@ -95,10 +102,15 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request) error {
 	if err := checkForwardable(r); err != nil {
 		return err
 	}
+	hops := hopsOf(r)
+	if slices.Contains(hops, f.hop) || len(hops) >= maxHops {
+		return httpserve.Refuse(http.StatusLoopDetected, "the URL of the investigator leads to a dashboard: set TOCSIN_INVESTIGATOR_URL of the dashboard to the investigator")
+	}
 	proof, err := f.proof(r)
 	if err != nil {
 		return err
 	}
+	proof.Set("Via", strings.Join(append(hops, f.hop), ", "))
 	target, err := f.target()
 	if err != nil {
 		return err
@@ -118,6 +130,21 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request) error {
 		return f.explain(ctx, failed)
 	}
 	return nil
+}
+
+// hopPrefix begins the entries of dashboards in the header Via: a protocol, and a name.
+const hopPrefix = "1.1 tocsin-dashboard-"
+
+// hopsOf returns the entries of the dashboards that have forwarded a request. Those of other proxies
+// are left out.
+func hopsOf(r *http.Request) []string {
+	var hops []string
+	for entry := range strings.SplitSeq(strings.Join(r.Header.Values("Via"), ","), ",") {
+		if entry = strings.TrimSpace(entry); strings.HasPrefix(entry, hopPrefix) {
+			hops = append(hops, entry)
+		}
+	}
+	return hops
 }
 
 // isAPIPath reports whether a path is one below the API, whose names and ids need no encoding: an
@@ -205,17 +232,11 @@ func (f *forwarder) target() (*url.URL, error) {
 		return nil, httpserve.Refuse(http.StatusServiceUnavailable,
 			"no investigator runs: start tocsin up with --investigator, or set TOCSIN_INVESTIGATOR_URL of the dashboard").Retry(httpserve.RetryAfter)
 	}
-	return parseInvestigatorURL(address)
-}
-
-// parseInvestigatorURL checks the URL of an investigator: nothing but scheme and host.
-func parseInvestigatorURL(address string) (*url.URL, error) {
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || !plainHost(u.Host) ||
-		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("the URL of the investigator must be such as http://127.0.0.1:7490, without user, path and query") // not shown, because it may contain a password
+	target, err := service.BaseURL(address)
+	if err != nil {
+		return nil, fmt.Errorf("the URL of the investigator %w", err)
 	}
-	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+	return target, nil
 }
 
 // rewrite makes the request to the investigator, with the headers that pass and the proof. Host

@@ -49,6 +49,10 @@ func newUpstream(t *testing.T) *upstream {
 			panic(http.ErrAbortHandler)
 		}
 		r.Header.Del("Content-Length")
+		if via := r.Header.Values("Via"); len(via) != 1 || !strings.HasPrefix(via[0], hopPrefix) {
+			t.Errorf("the investigator got Via %q, want that of the dashboard alone", via)
+		}
+		r.Header.Del("Via")
 		u.mu.Lock()
 		u.sent = append(u.sent, sentRequest{r.Method, r.RequestURI, r.Host, r.Header, string(body)})
 		answer := u.answer
@@ -463,11 +467,74 @@ func TestForwardTimeout(t *testing.T) {
 	}
 }
 
-// TestInvestigatorURL checks which URLs are refused: all that have more than scheme and host.
+// TestForwardPrefix: a path in the URL of the investigator stands before the paths of its API.
+func TestForwardPrefix(t *testing.T) {
+	u := newUpstream(t)
+	base := u.url
+	h := u.forwarding(t, func(c *Config) { c.Investigator.URL = func() string { return base + "/tocsin/x/" } })
+	ask(h, "GET", "/api/v1/sessions?page=2", http.NoBody)
+	if sent := u.take(); len(sent) != 1 || sent[0].uri != "/tocsin/x/api/v1/sessions?page=2" {
+		t.Errorf("the investigator got %+v, want the path below the one of its URL", sent)
+	}
+}
+
+// TestForwardLoop: a dashboard whose investigator is itself, or another dashboard that leads back to
+// it, answers 508 after one round. A dashboard behind a dashboard works.
+func TestForwardLoop(t *testing.T) {
+	var mu sync.Mutex
+	requests := 0
+	dashboard := func(to func() string) string {
+		h := newTestHandler(t, func(c *Config) { c.Investigator = Investigator{URL: to} })
+		t.Cleanup(h.forwarder.transport.CloseIdleConnections)
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			requests++
+			mu.Unlock()
+			h.ServeHTTP(w, r)
+		}))
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	var itself, first string
+	itself = dashboard(func() string { return itself })
+	second := dashboard(func() string { return first })
+	first = dashboard(func() string { return second })
+	u := newUpstream(t)
+	h := u.forwarding(t, nil)
+	behind := httptest.NewServer(h)
+	t.Cleanup(behind.Close)
+	chained := newTestHandler(t, func(c *Config) { c.Investigator.URL = func() string { return behind.URL } })
+	t.Cleanup(chained.forwarder.transport.CloseIdleConnections)
+	for _, c := range []struct {
+		name, url string
+		requests  int
+	}{{"itself", itself, 2}, {"another one and back", first, 3}} {
+		mu.Lock()
+		requests = 0
+		mu.Unlock()
+		answer, err := http.Get(c.url + "/api/v1/sessions") //nolint:noctx // of this process
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		_ = answer.Body.Close()
+		mu.Lock()
+		if err != nil || answer.StatusCode != http.StatusLoopDetected || !strings.Contains(string(body), "TOCSIN_INVESTIGATOR_URL") || requests != c.requests {
+			t.Errorf("%s: %d %s, %v after %d requests, want 508 that names the setting after %d", c.name, answer.StatusCode, body, err, requests, c.requests)
+		}
+		mu.Unlock()
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if w := ask(chained, "GET", "/api/v1/sessions", http.NoBody, "Via", "1.1 other, 1.1 tocsin"); w.Code != http.StatusOK {
+		t.Errorf("a dashboard behind a dashboard: %d %s, want 200", w.Code, w.Body)
+	}
+}
+
+// TestInvestigatorURL checks which URLs are refused.
 func TestInvestigatorURL(t *testing.T) {
 	for address, valid := range map[string]bool{
 		"http://127.0.0.1:7490": true, "http://127.0.0.1:7490/": true, "https://investigator.example": true, "http://[::1]:7490": true,
-		"127.0.0.1:7490": false, "ftp://x": false, "http://": false, "http://u:hunter2@x": false, "http://x/api": false, "http://x?y": false, "http://x#y": false, "http://x y": false, "unix:/run/x": false,
+		"127.0.0.1:7490": false, "ftp://x": false, "http://": false, "http://u:hunter2@x": false, "http://x/api": true, "http://x/../api": false, "http://x?y": false, "http://x#y": false, "http://x y": false, "unix:/run/x": false,
 	} {
 		err := Flags{InvestigatorURL: address}.Validate()
 		if (err == nil) != valid {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"os/user"
 	"strings"
@@ -54,9 +53,8 @@ func (c *Command) Validate() error {
 		return errors.New("--timeout must not be negative")
 	}
 	if c.InvestigatorURL != "" {
-		u, err := url.Parse(c.InvestigatorURL)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-			return errors.New("--investigator-url must be a URL such as http://127.0.0.1:7490")
+		if _, err := service.BaseURL(c.InvestigatorURL); err != nil {
+			return fmt.Errorf("--investigator-url %w", err)
 		}
 	}
 	return nil
@@ -130,7 +128,11 @@ func (c *Command) data(stdin io.Reader) (string, error) {
 // address returns the URL of the investigator.
 func (c *Command) address(env service.Env) (string, error) {
 	if c.InvestigatorURL != "" {
-		return strings.TrimRight(c.InvestigatorURL, "/"), nil
+		base, err := service.BaseURL(c.InvestigatorURL)
+		if err != nil {
+			return "", service.Usagef("--investigator-url %v", err)
+		}
+		return base.String(), nil
 	}
 	if r, err := statedir.At(env.StateDir).Running(); err == nil && r.InvestigatorURL != "" {
 		return r.InvestigatorURL, nil
