@@ -79,10 +79,11 @@ func (s *System) Configure(t *testing.T, config string) {
 	}
 }
 
-// Up runs the process, and waits until the investigator is ready.
-func (s *System) Up(t *testing.T) {
+// Up runs the process with more arguments, and waits until the investigator is ready.
+func (s *System) Up(t *testing.T, args ...string) {
 	t.Helper()
-	b, err := harness.UpEnv(t.Context(), e2etest.Binary(t), s.StateDir, s.env, "--investigator="+s.File, "--investigator-addr=127.0.0.1:0")
+	args = append([]string{"--investigator=" + s.File, "--investigator-addr=127.0.0.1:0"}, args...)
+	b, err := harness.UpEnv(t.Context(), e2etest.Binary(t), s.StateDir, s.env, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
