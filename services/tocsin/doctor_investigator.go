@@ -3,13 +3,18 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strings"
 
+	"github.com/tocsin-bus/tocsin/shared/query"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
-// investigator checks the investigator of tocsin up. Without a configuration there is none.
+// investigator checks whether the API of tocsin up's investigator can be used. Without a
+// configuration there is none. What investigators report of themselves, also those elsewhere on the
+// bus, is checked by [investigators].
 func (d *doctor) investigator(ctx context.Context) []finding {
 	if !d.running || d.runtime.InvestigatorURL == "" {
 		return nil
@@ -37,4 +42,42 @@ func reasonOf(answer string) string {
 		answer = refusal.Error
 	}
 	return sanitize.Visible(answer)
+}
+
+// maxNamedDown is how many models or MCP servers that are down the doctor names.
+const maxNamedDown = 5
+
+// investigators returns a finding for each investigator, and for what it can't use.
+func investigators(all []query.Health) (out []finding) {
+	for _, h := range all {
+		i := h.Investigator
+		if i == nil {
+			continue
+		}
+		if !h.OK {
+			out = append(out, failed("investigator", fmt.Sprintf("%s is unhealthy: %s", process(h), sanitize.Visible(h.Reason)), "follow the reason; its log has more"))
+			continue
+		}
+		out = append(out, finding{check: "investigator", result: fmt.Sprintf("%s works; sessions on this bus: %d running, %d queued", process(h), i.Running, i.Queued)})
+		if len(i.ModelsDown) > 0 {
+			out = append(out, failed("investigator", fmt.Sprintf("%s: models that fail: %s", process(h), namedDown(i.ModelsDown)),
+				"check the API key and the address of these entries of llm_providers, and the status of the provider; it keeps trying"))
+		}
+		if len(i.ServersDown) > 0 {
+			out = append(out, failed("investigator", fmt.Sprintf("%s: MCP servers that can't be used: %s", process(h), namedDown(i.ServersDown)),
+				"GET /api/v1/system/mcp-servers of the investigator has the reasons; it keeps trying, and investigates without them"))
+		}
+	}
+	return out
+}
+
+func namedDown(names []string) string {
+	var shown []string
+	for _, name := range names[:min(len(names), maxNamedDown)] {
+		shown = append(shown, sanitize.Visible(name))
+	}
+	if more := len(names) - len(shown); more > 0 {
+		shown = append(shown, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(shown, ", ")
 }

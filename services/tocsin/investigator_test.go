@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
@@ -104,5 +105,30 @@ func TestDoctorInvestigator(t *testing.T) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// TestInvestigatorHelp checks that --help lists the flags that work without a command, as that of
+// the other services does, and the commands.
+func TestInvestigatorHelp(t *testing.T) {
+	for line, want := range map[string][]string{
+		"investigator --help":       {"--investigator=FILE", "--nats-url=URL", "--state-dir=DIR", "investigator check"},
+		"investigator run --help":   {"--investigator=FILE", "--nats-url=URL", "--state-dir=DIR"},
+		"investigator check --help": {"--probe", "--state-dir=DIR"},
+	} {
+		var stdout bytes.Buffer
+		k, err := service.NewParser(&cli{}, kong.Name("tocsin"), kong.Configuration(noSettings), kong.Writers(&stdout, io.Discard), kong.Exit(func(int) { panic(line) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() { _ = recover() }() // of Exit, which must not return
+			_, _ = k.Parse(strings.Fields(line))
+		}()
+		for _, text := range want {
+			if strings.Count(stdout.String(), text) != 1 {
+				t.Errorf("%s has %q %d times, want once:\n%s", line, text, strings.Count(stdout.String(), text), &stdout)
+			}
+		}
 	}
 }

@@ -53,7 +53,7 @@ type investigatorCommand struct {
 
 // Help returns the text below the first line of --help.
 func (investigatorCommand) Help() string {
-	return `Without a command it is "tocsin investigator run", whose flags are listed by "tocsin investigator run --help".`
+	return `Without a command it is "tocsin investigator run", whose flags these are.`
 }
 
 // Vars returns the variables in the tags.

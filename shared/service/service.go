@@ -102,7 +102,7 @@ func NewParser(line any, options ...kong.Option) (*kong.Kong, error) {
 	if l, ok := line.(interface{ Vars() kong.Vars }); ok {
 		options = append(options, l.Vars())
 	}
-	return kong.New(line, options...)
+	return kong.New(line, append(options, kong.Help(printHelp))...)
 }
 
 // Main parses the command line into cli, runs the chosen command until it returns or the
@@ -113,6 +113,15 @@ func Main(name, description string, cli Command) int {
 	return run(ctx, os.Args[1:], name, description, cli, Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: BuildVersion(),
 	})
+}
+
+// printHelp prints the help of a command. Where it has a default command, the flags of that are
+// listed too: they work without its name.
+func printHelp(options kong.HelpOptions, ctx *kong.Context) error {
+	if command := ctx.Selected(); command != nil && command.DefaultCmd != nil {
+		command.Flags = append(command.Flags, command.DefaultCmd.Flags...)
+	}
+	return kong.DefaultHelpPrinter(options, ctx)
 }
 
 // IsValid reports whether a command line is valid by itself, without settings file and

@@ -5,10 +5,12 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -34,6 +36,14 @@ const (
 	maxText = 500
 	// maxRetryAfter bounds a Retry-After that is shown, in seconds; a longer one is left out.
 	maxRetryAfter = 24 * 60 * 60
+)
+
+// A submission whose connection is lost is sent again with the same Idempotency-Key, every
+// retryPause until retryFor has passed since then: the investigator may be restarting. The last
+// request may take requestTimeout longer.
+const (
+	retryFor   = 15 * time.Second
+	retryPause = 500 * time.Millisecond
 )
 
 const (
@@ -104,31 +114,62 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Cause }
 
-// Submit submits an alert.
+// Submit submits an alert. It leads to one session, also where the connection is lost and the
+// request is sent again.
 func (c *Client) Submit(ctx context.Context, a Alert) (Submitted, error) {
 	body, err := json.Marshal(a)
 	if err != nil {
 		return Submitted{}, fmt.Errorf("encode the alert: %w", err)
 	}
 	var answer Submitted
-	err = c.do(ctx, http.MethodPost, pathAlerts, body, &answer)
+	err = c.submit(ctx, body, &answer)
 	if err == nil && answer.SessionID == "" {
 		err = &Refusal{Status: http.StatusOK}
 	}
 	return answer, err
 }
 
+// submit sends a submission until it is answered.
+func (c *Client) submit(ctx context.Context, body []byte, into *Submitted) error {
+	key := rand.Text()
+	err := c.do(ctx, http.MethodPost, pathAlerts, key, body, into)
+	if !isLost(err) {
+		return err
+	}
+	for lost := time.Now(); time.Since(lost) < retryFor; {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("ask the investigator: %w", context.Cause(ctx))
+		case <-time.After(retryPause):
+		}
+		err = c.do(ctx, http.MethodPost, pathAlerts, key, body, into)
+		var unreachable *UnreachableError
+		var refused *Refusal
+		if !errors.As(err, &unreachable) && (!errors.As(err, &refused) || refused.Status < http.StatusInternalServerError) {
+			return err
+		}
+	}
+	return err
+}
+
+// isLost reports whether a request may have been received although it has no answer.
+func isLost(err error) bool {
+	var unreachable *UnreachableError
+	var op *net.OpError
+	return errors.As(err, &unreachable) && (!errors.As(err, &op) || op.Op != "dial")
+}
+
 // Summary returns what a session has led to.
 func (c *Client) Summary(ctx context.Context, id string) (session.Outcome, error) {
 	var o session.Outcome
-	return o, c.do(ctx, http.MethodGet, pathSessions+url.PathEscape(id)+"/summary", nil, &o)
+	return o, c.do(ctx, http.MethodGet, pathSessions+url.PathEscape(id)+"/summary", "", nil, &o)
 }
 
 // Timeline returns the next events of a session that changed after a number.
 func (c *Client) Timeline(ctx context.Context, id string, after int64) (session.Events, error) {
 	var events session.Events
 	path := fmt.Sprintf("%s%s/timeline?after=%d&limit=%d", pathSessions, url.PathEscape(id), after, eventsPerRequest)
-	return events, c.do(ctx, http.MethodGet, path, nil, &events)
+	return events, c.do(ctx, http.MethodGet, path, "", nil, &events)
 }
 
 // Agents returns the names of the agents that have worked on a session, by their executions.
@@ -141,7 +182,7 @@ func (c *Client) Agents(ctx context.Context, id string) (map[string]string, erro
 			} `json:"executions"`
 		} `json:"stages"`
 	}
-	if err := c.do(ctx, http.MethodGet, pathSessions+url.PathEscape(id), nil, &d); err != nil {
+	if err := c.do(ctx, http.MethodGet, pathSessions+url.PathEscape(id), "", nil, &d); err != nil {
 		return nil, err
 	}
 	names := map[string]string{}
@@ -156,9 +197,9 @@ func (c *Client) Agents(ctx context.Context, id string) (map[string]string, erro
 // direct sends requests. It follows no redirect: the token is for one address.
 var direct = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// do sends a request and decodes the answer. Its error is a [*Refusal], an [*UnreachableError], or
+// do sends a request, with an Idempotency-Key where it has one, and decodes the answer. Its error is a [*Refusal], an [*UnreachableError], or
 // that of ctx.
-func (c *Client) do(ctx context.Context, method, path string, body []byte, into any) error {
+func (c *Client) do(ctx context.Context, method, path, key string, body []byte, into any) error {
 	bounded, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(bounded, method, c.URL+path, bytes.NewReader(body))
@@ -167,6 +208,9 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
 	}
 	if c.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token)
