@@ -37,6 +37,7 @@ var run = map[block]string{
 	{"docs/investigation.md", "/v1/events"}:                    "TestFirstInvestigation",
 	{"docs/investigation.md", "tocsin investigate --alert"}:    "TestFirstInvestigation",
 	{"docs/investigation.md", "/api/v1/sessions"}:              "TestFirstInvestigation",
+	{"docs/reference/http.md", "Idempotency-Key"}:              "TestFirstInvestigation",
 }
 
 // notRun has the reason for each block that no test runs.

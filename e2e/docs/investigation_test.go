@@ -114,7 +114,8 @@ func TestFirstInvestigation(t *testing.T) {
 	if news.ID != raised.ID || !strings.HasPrefix(news.Title, "Investigation completed: ") || news.Investigation == nil {
 		t.Fatalf("got %+v, want the end of the investigation of %s", news, raised.ID)
 	}
-	unlike := cmpopts.IgnoreFields(alert.Investigation{}, "SessionID", "URL")
+	want.URL = strings.Replace(e2etest.OnBus(sys.Bus, want.URL), want.SessionID, news.Investigation.SessionID, 1)
+	unlike := cmpopts.IgnoreFields(alert.Investigation{}, "SessionID")
 	if diff := cmp.Diff(&want, news.Investigation, unlike); diff != "" {
 		t.Errorf("investigation of the alert (-%s +got):\n%s", investigationPage, diff)
 	}
@@ -122,5 +123,13 @@ func TestFirstInvestigation(t *testing.T) {
 	out := inShell(t, sys.Bus, e2etest.Block(t, investigationPage, "sh", "/api/v1/sessions"))
 	if !strings.Contains(out, `"status":"queued"`) || strings.Count(out, `"chain_id":"default"`) != 2 {
 		t.Errorf("got %s, want a queued session, and a list with both sessions", out)
+	}
+	if a := e2etest.Get(t, want.URL); a.Status != 200 || !strings.Contains(a.Body, news.Investigation.SessionID) {
+		t.Errorf("GET %s: %d %s, want the session", want.URL, a.Status, a.Body)
+	}
+	submit := e2etest.Block(t, "docs/reference/http.md", "sh", "Idempotency-Key")
+	first := inShell(t, sys.Bus, submit)
+	if again := inShell(t, sys.Bus, submit); again != first || !strings.Contains(first, `"status":"queued"`) {
+		t.Errorf("got %s and then %s, want the same queued session", first, again)
 	}
 }

@@ -114,7 +114,7 @@ func sessionOf(t *testing.T, a harness.Answer) string {
 }
 
 // TestDashboardProof: without a secret in the settings, the dashboard of tocsin up proves itself to
-// its investigator, and nobody else on the machine can.
+// its investigator, and no other program of the machine can.
 func TestDashboardProof(t *testing.T) {
 	t.Parallel()
 	proxy := ownAddress(t)

@@ -51,6 +51,7 @@ func OnBus(b *harness.Bus, text string) string {
 	return strings.NewReplacer(
 		"127.0.0.1:7400", strings.TrimPrefix(b.IngestURL, "http://"),
 		"127.0.0.1:7422", strings.TrimPrefix(b.NATSURL, "nats://"),
+		"http://127.0.0.1:7480", b.DashboardURL,
 		"http://127.0.0.1:7490", b.InvestigatorURL,
 		"~/.local/state/tocsin", b.StateDir,
 	).Replace(text)
