@@ -174,3 +174,13 @@ func TestDashboardWithoutInvestigator(t *testing.T) {
 		}
 	}
 }
+
+// TestDashboardLoop: a dashboard with its own address as that of the investigator answers 508.
+func TestDashboardLoop(t *testing.T) {
+	t.Parallel()
+	addr := fmt.Sprintf("127.0.0.1:%d", e2etest.FreePort(t))
+	b := e2etest.Up(t, "--dashboard-addr="+addr, "--investigator-url=http://"+addr)
+	if a := e2etest.Send(t, http.MethodGet, b.DashboardURL+"/api/v1/sessions", ""); a.Status != http.StatusLoopDetected || !strings.Contains(a.Body, "TOCSIN_INVESTIGATOR_URL") {
+		t.Errorf("got %d %s, want 508 that names the setting", a.Status, a.Body)
+	}
+}
