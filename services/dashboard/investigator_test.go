@@ -512,7 +512,7 @@ func TestForwardLoop(t *testing.T) {
 		mu.Lock()
 		requests = 0
 		mu.Unlock()
-		answer, err := http.Get(c.url + "/api/v1/sessions") //nolint:noctx // of this process
+		answer, err := http.Get(c.url + "/api/v1/sessions")
 		if err != nil {
 			t.Fatal(err)
 		}
