@@ -58,6 +58,8 @@ var (
 	serverSecret   = needle(102) + "server"
 	bearer         = needle(103) + "bearer"
 	headerSecret   = needle(104) + "header"
+	// serverText, agentText and runbookText are secrets in texts of the configuration.
+	serverText, agentText, runbookText = needle(105) + "servertext", needle(106) + "agenttext", needle(107) + "runbooktext"
 )
 
 const masked = `
@@ -66,29 +68,30 @@ llm_providers:
   two: { type: anthropic, model: two, base_url: "$SECOND", api_key_env: KEY_TWO }
 mcp_servers:
   cluster:
+    instructions: "visible-instructions password=$SERVERTEXT"
     transport: { type: http, url: "$TOOLS", bearer_token: "{{.BEARER}}", custom_headers: { X-Tenant-Secret: "{{.HEADER_SECRET}}" } }
     data_masking: { custom_patterns: [{ name: ticket, pattern: "TICKET-[A-Z]+" }] }
   local: { transport: { type: stdio, command: "$PROGRAM", args: [serve-tools, local, "$DIR"], env: { SHOP_TOKEN: "{{.SERVER_SECRET}}" } } }
 agents:
-  scout: { mcp_servers: [cluster, local] }
+  scout: { mcp_servers: [cluster, local], custom_instructions: "visible-agent password=$AGENTTEXT" }
 agent_chains:
   both: { llm_provider: one, executive_summary_provider: two, stages: [{ name: look, agents: [{ name: scout }, { name: scout, llm_provider: two }] }] }
-defaults: { llm_provider: one }
+defaults: { llm_provider: one, runbook: "visible-runbook password={{.RUNBOOK_SECRET}}" }
 `
 
-// TestMasking puts secrets into an alert, into results of tools, into what models write, and into
-// the environment. They reach no request to a model, no answer of the API, nothing that the
+// TestMasking puts secrets into an alert, into results of tools, into what models write, into texts
+// of the configuration, and into the environment. They reach no request to a model, no answer of the API, nothing that the
 // bus stores, and no log.
 func TestMasking(t *testing.T) {
 	t.Parallel()
 	second := investigation.NewModels(t)
-	config := strings.ReplaceAll(masked, "$SECOND", second.URL)
-	sys := investigation.Start(t, config, "KEY_ONE="+keyOne, "KEY_TWO="+keyTwo, "BEARER="+bearer, "HEADER_SECRET="+headerSecret, "SERVER_SECRET="+serverSecret)
+	config := strings.NewReplacer("$SECOND", second.URL, "$SERVERTEXT", serverText, "$AGENTTEXT", agentText).Replace(masked)
+	sys := investigation.Start(t, config, "KEY_ONE="+keyOne, "KEY_TWO="+keyTwo, "BEARER="+bearer, "HEADER_SECRET="+headerSecret, "SERVER_SECRET="+serverSecret, "RUNBOOK_SECRET="+runbookText)
 	alert, secrets := secretTexts(0)
 	results, more := secretTexts(20)
 	arguments, others := secretTexts(40)
 	ticket := "TICKET-" + strings.ToUpper(e2etest.Letters(4711)+e2etest.Letters(815))
-	secrets = append(append(append(secrets, more...), others...), keyOne, keyTwo, serverSecret, bearer, headerSecret, ticket)
+	secrets = append(append(append(secrets, more...), others...), keyOne, keyTwo, serverSecret, bearer, headerSecret, ticket, serverText, agentText, runbookText)
 	// Each server also returns what it was given itself, and one what its own pattern masks.
 	sys.Tools.Write(t, "leak-http", "visible-result\n"+strings.Join(append(slices.Clone(results), ticket, "bearer is "+bearer, headerSecret), "\n"))
 	sys.Tools.Write(t, "leak-local", "visible-result\n"+strings.Join(append(slices.Clone(results), serverSecret), "\n"))
@@ -156,7 +159,7 @@ func maskedRequests(t *testing.T, sys *investigation.System, second *investigati
 			}
 		}
 	}
-	for _, visible := range []string{"visible-alert", "visible-plain", "visible-result", "visible-analysis"} {
+	for _, visible := range []string{"visible-alert", "visible-plain", "visible-result", "visible-analysis", "visible-instructions", "visible-agent", "visible-runbook"} {
 		if !strings.Contains(seen, visible) {
 			t.Errorf("no request has %q: the check of the requests shows nothing", visible)
 		}
@@ -216,7 +219,7 @@ func maskedAnswers(t *testing.T, sys *investigation.System, id string, secrets [
 // it is.
 func maskedFiles(t *testing.T, dir string, secrets []string) {
 	t.Helper()
-	visible := map[string]bool{"visible-alert": false, "visible-plain": false, "visible-result": false, "visible-analysis": false}
+	visible := map[string]bool{"visible-alert": false, "visible-plain": false, "visible-result": false, "visible-analysis": false, "visible-instructions": false, "visible-agent": false, "visible-runbook": false}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err

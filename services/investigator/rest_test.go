@@ -499,6 +499,86 @@ func TestSubmittedTextsAreMasked(t *testing.T) {
 	}
 }
 
+// TestConfiguredTextsAreMasked: the texts of the configuration that a model reads are stored without
+// their secrets, by a submission and by a retry.
+func TestConfiguredTextsAreMasked(t *testing.T) {
+	r := newRESTRig(t, nil)
+	text := strings.NewReplacer(
+		"own: { ", "own: { instructions: visible-server hunter2, ",
+		"triage: { ", "triage: { custom_instructions: visible-agent hunter2, ",
+		"[{ name: triage }]", "[{ name: triage, replicas: 2 }]",
+		"defaults: { ", "defaults: { runbook: visible-runbook hunter2, ",
+	).Replace(restConfig)
+	text += "\nsystem: { runbooks: { allowed_domains: [github.com] } }\n"
+	check := func(id string, plans int, visible ...string) {
+		t.Helper()
+		messages, err := r.journal.Read(t.Context(), id, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for _, m := range messages {
+			all.Write(m.Data)
+		}
+		if strings.Contains(all.String(), "hunter2") {
+			t.Errorf("stored: %s, want no secret", all.String())
+		}
+		for _, want := range visible {
+			if got := strings.Count(all.String(), want); got < plans {
+				t.Errorf("%q is stored %d times, want at least %d: in each plan", want, got, plans)
+			}
+		}
+	}
+	r.config.Store(parseConfig(t, text))
+	id := r.post(`{"data":"x"}`)
+	check(id, 1, "visible-server", "visible-agent", "visible-runbook")
+	r.end(id, session.StatusFailed)
+	if got := r.send("POST", "/api/v1/sessions/"+id+"/retry", ""); got.status != 202 {
+		t.Fatalf("retry: %d %s, want 202", got.status, got.body)
+	}
+	check(id, 2, "visible-server", "visible-agent", "visible-runbook")
+
+	r.config.Store(parseConfig(t, strings.Replace(text, "runbook: visible-runbook hunter2", `runbook: "https://github.com/visible-address?token=hunter2"`, 1)))
+	r.end(id, session.StatusFailed)
+	if got := r.send("POST", "/api/v1/sessions/"+id+"/retry", ""); got.status != 202 {
+		t.Fatalf("retry: %d %s, want 202", got.status, got.body)
+	}
+	check(id, 1, "visible-address")
+}
+
+// TestBuiltinInstructionsStay: masking takes nothing in them for a secret.
+func TestBuiltinInstructionsStay(t *testing.T) {
+	masker, err := masking.New(masking.Config{Groups: []string{"all"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, agent := range parseConfig(t, restConfig).Agents {
+		if got := masker.Mask(agent.Instructions); got != agent.Instructions {
+			t.Errorf("the instructions of %s are masked:\n%s\nwant them as they are:\n%s", name, got, agent.Instructions)
+		}
+	}
+}
+
+// TestSelectionsWithSecrets: an alert's servers and tools are stored as they were sent, so names that
+// masking would change are refused.
+func TestSelectionsWithSecrets(t *testing.T) {
+	r := newRESTRig(t, nil)
+	for _, test := range []struct {
+		selection string
+		status    int
+	}{
+		{`{"servers":[{"name":"own","tools":["get hunter2"]}]}`, 400},
+		{`{"servers":[{"name":"own","tools":["get","hunter2"]},{"name":"chosen"}]}`, 400},
+		{`{"servers":[{"name":"hunter2"}]}`, 400},
+		{`{"servers":[{"name":"own","tools":["get"]}]}`, 202},
+	} {
+		got := r.send("POST", alerts, `{"data":"x","mcp":`+test.selection+`}`)
+		if got.status != test.status || test.status == 400 && strings.Contains(got.body, "hunter2") {
+			t.Errorf("mcp %s: %d %s, want %d and no secret", test.selection, got.status, got.body, test.status)
+		}
+	}
+}
+
 func TestMaskedKeys(t *testing.T) {
 	masker, err := masking.New(masking.Config{Groups: []string{"all"}})
 	if err != nil {

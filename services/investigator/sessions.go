@@ -299,7 +299,10 @@ func (b *backend) planAgain(s *session.Session) (session.Plan, error) {
 		request.Chain = ""
 		plan, err = cfg.Plan(request)
 	}
-	return plan, err
+	if err != nil {
+		return session.Plan{}, err
+	}
+	return plan, b.submitter.maskPlan(&plan)
 }
 
 // checkChange checks a request that changes a session and has no content, and returns who makes

@@ -295,6 +295,9 @@ func (s *submitter) prepare(ctx context.Context, r *Request) (session.Submitted,
 	if err := checkRequest(r); err != nil {
 		return session.Submitted{}, err
 	}
+	if err := s.checkNames(r.Servers); err != nil {
+		return session.Submitted{}, err
+	}
 	cfg := s.config()
 	alertType := r.AlertType
 	if alertType == "" {
@@ -321,14 +324,60 @@ func (s *submitter) prepare(ctx context.Context, r *Request) (session.Submitted,
 	submitted := session.Submitted{
 		AlertType: alertType, Author: r.Author, Selection: r.Selection, Fingerprint: r.Fingerprint, Runbook: r.Runbook, Plan: plan,
 	}
-	for _, text := range []*string{&r.Data, &submitted.AlertType, &submitted.Fingerprint, &submitted.Runbook, &submitted.Plan.RunbookURL} {
+	for _, text := range []*string{&r.Data, &submitted.AlertType, &submitted.Fingerprint, &submitted.Runbook} {
 		if *text, err = s.masked(*text); err != nil {
 			return session.Submitted{}, err
 		}
 	}
+	if err := s.maskPlan(&submitted.Plan); err != nil {
+		return session.Submitted{}, err
+	}
 	r.DedupKey = s.storedKey(r.DedupKey)
 	submitted.DedupKey, submitted.Alert = r.DedupKey, s.maskedAlert(stored, r.Data)
 	return submitted, nil
+}
+
+// checkNames refuses servers and tools whose names have a secret: a selection is stored as it was
+// sent, and masked names would select nothing.
+func (s *submitter) checkNames(servers []config.Selection) error {
+	for i, server := range servers {
+		for _, name := range append([]string{server.Name}, server.Tools...) {
+			masked, err := s.masked(name)
+			if err != nil {
+				return err
+			}
+			if masked != name {
+				return badRequest("mcp.servers[%d]: the name of the server or of one of its tools contains a secret, or what masking takes for one: it would be stored", i)
+			}
+		}
+	}
+	return nil
+}
+
+// maskPlan masks the texts of a plan that a model reads. They come from the configuration, or from
+// the environment that it names.
+func (s *submitter) maskPlan(plan *session.Plan) (err error) {
+	texts := []*string{&plan.Runbook, &plan.RunbookURL}
+	agent := func(a *session.Agent) {
+		texts = append(texts, &a.Instructions)
+		for i := range a.Servers {
+			texts = append(texts, &a.Servers[i].Instructions)
+		}
+	}
+	for _, stage := range plan.Stages {
+		for i := range stage.Agents {
+			agent(&stage.Agents[i])
+		}
+		if stage.Synthesis != nil {
+			agent(stage.Synthesis)
+		}
+	}
+	for _, text := range texts {
+		if *text, err = s.masked(*text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // storedKey returns a dedup_key as sessions store it.
@@ -355,7 +404,7 @@ func maskedKey(mask func(string) string, key string) (masked string) {
 func (s *submitter) masked(text string) (masked string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = httpserve.Refuse(http.StatusInternalServerError, "the alert's data can't be masked, so it is not stored")
+			err = httpserve.Refuse(http.StatusInternalServerError, "a text of the session can't be masked, so the session is not stored")
 		}
 	}()
 	return s.mask(text), nil
