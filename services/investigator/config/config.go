@@ -14,7 +14,7 @@ import (
 type Config struct {
 	Providers map[string]*Provider `key:"llm_providers" doc:"models, by name"`
 	Servers   map[string]*Server   `key:"mcp_servers" doc:"MCP servers, by name; tocsin is built in" names:"server"`
-	Agents    map[string]*Agent    `key:"agents" doc:"agents, by name; built in: GeneralAgent, KubernetesAgent, SynthesisAgent, ChatAgent"`
+	Agents    map[string]*Agent    `key:"agents" doc:"agents, by name; built in: GeneralAgent, KubernetesAgent, SynthesisAgent, ChatAgent, of which an entry replaces what it names"`
 	Chains    map[string]*Chain    `key:"agent_chains" doc:"chains, by name; default is built in and takes every alert type that no other chain has"`
 	Triggers  []Trigger            `key:"triggers" doc:"which alerts start a session, the first match wins" max:"100"`
 	Defaults  Defaults             `key:"defaults" doc:"settings of all chains"`
@@ -70,7 +70,7 @@ type Timeouts struct {
 // Price is in USD per million tokens.
 type Price struct {
 	Input       float64 `key:"input" doc:"input" range:"0..10000" required:"true"`
-	CachedInput float64 `key:"cached_input" doc:"input that the provider had cached" range:"0..10000" default:"0"`
+	CachedInput float64 `key:"cached_input" doc:"input that the provider had cached; without it that of input" range:"0..10000"`
 	Output      float64 `key:"output" doc:"output, thinking included" range:"0..10000" required:"true"`
 }
 

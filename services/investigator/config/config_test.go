@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,6 +246,59 @@ func TestPlan(t *testing.T) {
 	plan, err = full(t).Plan(config.PlanRequest{AlertType: "other"})
 	if err != nil || plan.Chain != config.BuiltinChain || plan.Stages[0].Agents[0].Name != "GeneralAgent" {
 		t.Errorf("got %v and %+v, want the built-in chain", err, plan)
+	}
+}
+
+// TestBuiltinAgents: of a built-in agent an entry of the file replaces what it names.
+func TestBuiltinAgents(t *testing.T) {
+	for name, test := range map[string]struct {
+		entry        string
+		servers      []string
+		instructions string
+	}{
+		"no entry":     {"", []string{config.BuiltinServer}, "Investigate any kind of alert"},
+		"servers":      {"agents: {GeneralAgent: {mcp_servers: [s]}}\n", []string{"s"}, "Investigate any kind of alert"},
+		"no servers":   {"agents: {GeneralAgent: {mcp_servers: []}}\n", nil, "Investigate any kind of alert"},
+		"instructions": {"agents: {GeneralAgent: {custom_instructions: look}}\n", []string{config.BuiltinServer}, "look"},
+	} {
+		c, _, err := config.Parse([]byte(base+test.entry+"defaults: {llm_provider: a}\n"), "f", env)
+		if err != nil {
+			t.Errorf("%s: %v, want a configuration", name, err)
+			continue
+		}
+		plan, err := c.Plan(config.PlanRequest{})
+		if err != nil {
+			t.Errorf("%s: %v, want a plan", name, err)
+			continue
+		}
+		agent := plan.Stages[0].Agents[0]
+		var got []string
+		for _, s := range agent.Servers {
+			got = append(got, s.Name)
+		}
+		if !slices.Equal(got, test.servers) || !strings.HasPrefix(agent.Instructions, test.instructions) {
+			t.Errorf("%s: the agent of the chain default has the servers %q and the instructions %q, want %q and %q", name, got, agent.Instructions, test.servers, test.instructions)
+		}
+	}
+}
+
+// TestPriceOfCachedInput: what has no price of its own costs as much as other input.
+func TestPriceOfCachedInput(t *testing.T) {
+	for entry, want := range map[string]float64{
+		"price: {input: 3, output: 15}":                    3,
+		"price: {input: 3, cached_input: 0.3, output: 15}": 0.3,
+		"price: {input: 3, cached_input: 0, output: 15}":   0,
+	} {
+		text := "llm_providers: {a: {type: openai, model: m, base_url: \"http://127.0.0.1:1/v1\", " + entry + "}}\ndefaults: {llm_provider: a}\n"
+		c, _, err := config.Parse([]byte(text), "f", env)
+		if err != nil {
+			t.Errorf("%s: %v, want a configuration", entry, err)
+			continue
+		}
+		plan, err := c.Plan(config.PlanRequest{})
+		if err != nil || plan.Summary.Price == nil || plan.Summary.Price.CachedInput != want {
+			t.Errorf("%s: the price is %+v (error %v), want %v for cached input", entry, plan.Summary.Price, err, want)
+		}
 	}
 }
 

@@ -115,6 +115,7 @@ func (d *decoder) read(data []byte, c *Config) {
 func (d *decoder) finish(c *Config) (*Config, Warnings, error) {
 	if !d.unreadable {
 		c.addBuiltin()
+		c.deriveDefaults()
 		(&checker{decoder: d, c: c}).all()
 	}
 	warnings := Warnings(sorted(d.warnings))
