@@ -50,7 +50,7 @@ func newBackend(cfg backendConfig) (*backend, error) {
 	b.submitter = &submitter{
 		journal: j, texts: texts, log: b.log, index: b.index, config: cfg.config, alerts: cfg.alerts,
 		mask: cfg.mask, joins: newJoins(b.log, time.Now, cfg.logger), now: time.Now, logger: cfg.logger, underWay: map[string]admitted{},
-		keys: map[string]chan struct{}{},
+		keys: map[string]chan struct{}{}, queueWithin: enqueueTimeout,
 	}
 	return b, nil
 }

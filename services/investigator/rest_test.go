@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
 	"github.com/tocsin-bus/tocsin/services/investigator/masking"
@@ -576,6 +577,74 @@ func TestSelectionsWithSecrets(t *testing.T) {
 		if got.status != test.status || test.status == 400 && strings.Contains(got.body, "hunter2") {
 			t.Errorf("mcp %s: %d %s, want %d and no secret", test.selection, got.status, got.body, test.status)
 		}
+	}
+}
+
+// TestUnqueuedSessions: 202 means that a session has a place in the queue. Without one the answer is
+// 503, and the same request finds the session once the queue can be reached.
+func TestUnqueuedSessions(t *testing.T) {
+	r := newRESTRig(t, nil)
+	admin := r.bus.Connect(bus.RoleProvisioner).JS
+	stream, err := admin.Stream(t.Context(), bus.StreamInvestigationQueue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	broken := config
+	broken.Subjects = []string{"elsewhere.>"}
+	update := func(c jetstream.StreamConfig) {
+		t.Helper()
+		if _, err := admin.UpdateStream(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place := func(id string, attempt int) bool {
+		t.Helper()
+		all, err := r.journal.Queued(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.ContainsFunc(all, func(q journal.Queued) bool { return q.Session == id && q.Attempt == attempt })
+	}
+	refused := func(what string, got response) {
+		t.Helper()
+		if got.status != 503 || got.header.Get("Retry-After") == "" {
+			t.Errorf("%s without a queue: %d %s, want 503 with Retry-After", what, got.status, got.body)
+		}
+	}
+	ended := r.post(`{"data":"a session that fails"}`)
+	r.end(ended, session.StatusFailed)
+
+	update(broken)
+	r.submitter.queueWithin = 100 * time.Millisecond
+	refused("a submission", r.send("POST", alerts, `{"data":"x","dedup_key":"disk"}`, "Idempotency-Key", "k"))
+	refused("its repetition", r.send("POST", alerts, `{"data":"x","dedup_key":"disk"}`, "Idempotency-Key", "k"))
+	refused("a retry", r.send("POST", "/api/v1/sessions/"+ended+"/retry", ""))
+	// An outage that ends in time is not seen.
+	r.submitter.queueWithin = time.Minute
+	answered := make(chan response, 1)
+	go func() { answered <- r.send("POST", alerts, `{"data":"another"}`) }()
+	bustest.Eventually(t, "the session is stored", func() bool { return r.index.countOpen() == 3 })
+	update(config)
+	var other Answer
+	if got := <-answered; got.status != 202 {
+		t.Errorf("a submission during a short outage: %d %s, want 202", got.status, got.body)
+	} else if got.decode(t, &other); !place(other.SessionID, 1) {
+		t.Error("the session has no place in the queue after 202, want one")
+	}
+
+	id := r.post(`{"data":"x","dedup_key":"disk"}`, "Idempotency-Key", "k")
+	if !place(id, 1) {
+		t.Error("the session has no place in the queue after the repeated request, want one")
+	}
+	var list struct {
+		Pagination pagination `json:"pagination"`
+	}
+	if r.get("/api/v1/sessions", &list); list.Pagination.TotalItems != 3 {
+		t.Errorf("there are %d sessions, want 3: a repeated request stores none", list.Pagination.TotalItems)
+	}
+	if n, err := r.journal.Sweep(t.Context(), func() []journal.Due { return []journal.Due{{Session: ended, Attempt: 2}} }); n != 1 || err != nil {
+		t.Errorf("the sweep queued %d sessions (error %v), want the one that was retried", n, err)
 	}
 }
 

@@ -275,10 +275,7 @@ func (b *backend) retry(ctx context.Context, id, by string) (err error) {
 		}
 		return err
 	}
-	if err := b.journal.Enqueue(ctx, id, attempt); err != nil {
-		b.logger.Info("a session could not be queued; the next sweep queues it", "session", id, "error", err)
-	}
-	return nil
+	return b.submitter.enqueue(ctx, id, attempt)
 }
 
 // planAgain resolves the configuration as it is now, with what the alert chose itself: its runbook

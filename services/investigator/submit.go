@@ -119,6 +119,8 @@ type submitter struct {
 	joins  *joins
 	now    func() time.Time
 	logger *slog.Logger
+	// queueWithin bounds queueing a stored session.
+	queueWithin time.Duration
 
 	mu sync.Mutex
 	// underWay are sessions that this process has admitted, and the index may not have yet.
@@ -225,7 +227,7 @@ func explainKey(err error) error {
 }
 
 // repeat answers a request whose Idempotency-Key is known. The process that stored the answer may
-// have ended before it stored the session or the note, which is then done now. A note may be there
+// have ended before it stored the session, its place in the queue or the note, which is then done now. A note may be there
 // twice then.
 func (s *submitter) repeat(ctx context.Context, r Request, stored journal.Remembered) (Answer, error) {
 	var a Answer
@@ -242,6 +244,10 @@ func (s *submitter) repeat(ctx context.Context, r Request, stored journal.Rememb
 			return Answer{}, err
 		}
 		if last.Seq > 0 {
+			// It may have no place in the queue yet. One that has begun or ended takes no harm.
+			if err := s.enqueue(ctx, a.SessionID, 1); err != nil {
+				return Answer{}, err
+			}
 			s.confirm(ctx, asked)
 			return a, nil
 		}
@@ -271,6 +277,9 @@ func (s *submitter) repeat(ctx context.Context, r Request, stored journal.Rememb
 		return joined, err
 	}
 	if err := s.append(ctx, submitted, r.Data); err != nil {
+		return Answer{}, err
+	}
+	if err := s.enqueue(ctx, a.SessionID, 1); err != nil {
 		return Answer{}, err
 	}
 	s.confirm(ctx, asked)
@@ -630,14 +639,21 @@ func (s *submitter) storeNew(ctx context.Context, r Request, submitted session.S
 		return Answer{}, err
 	}
 	free = false
+	if err := s.enqueue(ctx, submitted.ID, 1); err != nil {
+		return Answer{}, err
+	}
 	s.confirm(ctx, r)
 	return answer, nil
 }
 
-// freeTimeout bounds freeing a dedup_key after a failure, confirmTimeout confirming an answer.
+// freeTimeout bounds freeing a dedup_key after a failure, confirmTimeout confirming an answer, and
+// enqueueTimeout queueing a stored session. The first pause between its tries is minEnqueuePause; it
+// doubles.
 const (
-	freeTimeout    = 2 * time.Second
-	confirmTimeout = time.Second
+	freeTimeout     = 2 * time.Second
+	confirmTimeout  = time.Second
+	enqueueTimeout  = 3 * time.Second
+	minEnqueuePause = 20 * time.Millisecond
 )
 
 // admitted is a session that this process has admitted.
@@ -715,7 +731,7 @@ func (s *submitter) leave(id string) {
 	delete(s.underWay, id)
 }
 
-// append stores the session's first message, and queues it.
+// append stores the session's first message.
 func (s *submitter) append(ctx context.Context, submitted session.Submitted, data string) error {
 	text, apart := session.NewText(data)
 	if apart {
@@ -739,10 +755,24 @@ func (s *submitter) append(ctx context.Context, submitted session.Submitted, dat
 			return err
 		}
 	}
-	if err := s.journal.Enqueue(ctx, submitted.ID, 1); err != nil {
-		s.logger.Info("a session could not be queued; the next sweep queues it", "session", submitted.ID, "error", err)
-	}
 	return nil
+}
+
+// enqueue queues an attempt of a stored session. It tries again within queueWithin, also where the
+// client left. Then the error wraps a refusal: the session stays, and the sweep queues it.
+func (s *submitter) enqueue(ctx context.Context, id string, attempt int) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.queueWithin)
+	defer cancel()
+	for wait := minEnqueuePause; ; wait *= 2 {
+		err := s.journal.Enqueue(ctx, id, attempt)
+		if err == nil {
+			return nil
+		}
+		if pause(ctx, wait) != nil {
+			s.logger.Warn("a session is stored, but could not be queued; the next sweep queues it", "session", id, "error", err)
+			return httpserve.Refuse(http.StatusServiceUnavailable, "session "+id+" is stored, but can't be queued right now: it is queued within 10 s once the bus can do so; the same request with the same Idempotency-Key or dedup_key finds it").Retry(busRetry)
+		}
+	}
 }
 
 // reserveAgain makes the next attempt of an ended session the owner of its dedup_key. It refuses
