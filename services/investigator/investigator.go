@@ -9,6 +9,7 @@ package investigator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"net"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/investigator/config"
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
+	"github.com/tocsin-bus/tocsin/services/investigator/masking"
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
 	"github.com/tocsin-bus/tocsin/services/investigator/session"
 	"github.com/tocsin-bus/tocsin/services/investigator/toolbox"
@@ -106,6 +108,9 @@ type process struct {
 	// url is where the API listens.
 	url      string
 	breakers model.Breakers
+	maskers  maskers
+	// loading guards changes of settings.
+	loading  sync.Mutex
 	settings atomic.Pointer[settings]
 	warnings *warnings
 	registry *toolbox.Registry
@@ -215,7 +220,7 @@ func (p *process) open(addr net.Addr) {
 	p.observer = worker.NewMetrics(p.Registry)
 }
 
-// load reads the file.
+// load reads the file. The caller holds loading, or runs alone.
 func (p *process) load() (*settings, error) {
 	cfg, found, err := config.Load(p.File, p.LookupEnv)
 	if err != nil {
@@ -235,6 +240,8 @@ func (p *process) load() (*settings, error) {
 
 // reload loads the file again. The last good configuration stays in force where that fails.
 func (p *process) reload() {
+	p.loading.Lock()
+	defer p.loading.Unlock()
 	s, err := p.load()
 	if err != nil {
 		p.log.Warn("the changed configuration is not used: it has errors", "error", err)
@@ -254,6 +261,43 @@ func (p *process) reload() {
 func (p *process) config() *config.Config { return p.settings.Load().config }
 
 func (p *process) mask(text string) string { return p.settings.Load().mask(text) }
+
+// maskFor masks a text of a session as its plan says: sessions that run keep their masking.
+func (p *process) maskFor(plan session.Plan, text string) string {
+	if plan.Masking == nil {
+		return p.mask(text)
+	}
+	mask, err := p.maskers.of(plan.Masking.Groups)
+	if err != nil { // groups of another version
+		return p.mask(text)
+	}
+	return mask(text)
+}
+
+// maskers are the maskers of the plans, one for each selection of groups. The zero value is ready
+// for use, and safe for concurrent use.
+type maskers struct {
+	mu   sync.Mutex
+	made map[string]*masking.Masker
+}
+
+func (m *maskers) of(groups []string) (func(string) string, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := strings.Join(groups, ",")
+	masker := m.made[key]
+	if masker == nil {
+		var err error
+		if masker, err = masking.New(masking.Config{Groups: groups}); err != nil {
+			return nil, err
+		}
+		if m.made == nil {
+			m.made = map[string]*masking.Masker{}
+		}
+		m.made[key] = masker
+	}
+	return masker.Mask, nil
+}
 
 func (p *process) server(used session.Server) (toolbox.Server, bool, error) {
 	return p.settings.Load().server(used)
@@ -396,7 +440,33 @@ func (p *process) prepare(ctx context.Context, s *bus.Session) error {
 			return err
 		}
 	}
+	key, err := definitionKey(ctx, s)
+	if err != nil {
+		return err
+	}
+	p.loading.Lock()
+	defer p.loading.Unlock()
+	p.settings.Store(p.settings.Load().keyed(key))
 	return nil
+}
+
+// definitionsKey is the key of the document with the key of the definitions in plans.
+const definitionsKey = "definitions"
+
+// definitionKey returns the key of the definitions, which all investigators of a bus share: a session
+// finds its providers and servers in each of them that has their entries, also after a restart. The
+// first one makes it.
+func definitionKey(ctx context.Context, s *bus.Session) ([]byte, error) {
+	entry, err := s.Document(bus.BucketInvestigator, definitionsKey).Update(ctx, func(old bus.Entry) ([]byte, error) {
+		if len(old.Data) == config.DefinitionKeySize {
+			return nil, bus.ErrUnchanged
+		}
+		return config.NewDefinitionKey(), nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("share the key of the definitions in plans: %w", err)
+	}
+	return entry.Data, nil
 }
 
 // compose makes the parts that belong to one connection.
@@ -415,7 +485,7 @@ func (p *process) compose(s *bus.Session) (*backend, *worker.Worker, error) {
 	}
 	b.revisions = &revisions{alerts: alerts, mask: p.redact, sessionURL: p.sessionURL, free: b.journal.Free, runs: b.log.runs}
 	builtins := &builtinServer{
-		window: p.window, mask: p.mask, now: time.Now,
+		window: p.window, now: time.Now,
 		ask: func(ctx context.Context, subject string, request any) ([]byte, error) {
 			return bus.Ask(ctx, s, subject, request)
 		},
@@ -426,11 +496,13 @@ func (p *process) compose(s *bus.Session) (*backend, *worker.Worker, error) {
 		Journal: b.journal, Texts: b.texts, Queue: worker.NewQueue(b.journal),
 		Models: p, Tools: &worker.Toolbox{
 			Registry: p.registry, Server: p.server,
-			Builtins: func(_ session.Submitted, servers []session.Server) []toolbox.Builtin {
-				return builtins.Builtins(servers)
+			Builtins: func(submitted session.Submitted, servers []session.Server) []toolbox.Builtin {
+				of := *builtins
+				of.mask = func(text string) string { return p.maskFor(submitted.Plan, text) }
+				return of.Builtins(servers)
 			},
 		},
-		Known: &gatherer{window: p.window, mask: p.mask, now: time.Now}, Mask: p.mask,
+		Known: &gatherer{window: p.window, mask: p.maskFor, now: time.Now}, Mask: p.maskFor,
 		Started: b.revisions.Started, Ended: b.revisions.Ended, Observer: p.observer, Logger: p.log,
 	})
 	return b, w, nil

@@ -1,6 +1,7 @@
 package investigator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -392,6 +393,44 @@ func TestLimitsOfALaterConfiguration(t *testing.T) {
 	}
 }
 
+// TestMaskingOfThePlan: the texts of a session are masked by the patterns that were configured when it
+// was submitted, and those of a session of an earlier version by the patterns in force.
+func TestMaskingOfThePlan(t *testing.T) {
+	p := &process{}
+	load := func(change string) session.Plan {
+		t.Helper()
+		s, err := newSettings(parseConfig(t, strings.Replace(restConfig, "defaults: {", "defaults: {"+change, 1)), p.settings.Load(), &p.breakers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.settings.Store(s)
+		plan, err := s.config.Plan(config.PlanRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	const text = "ask bob@mail.com, password=hunter2hunter2"
+	masked, redacted := load(" alert_masking: { pattern_group: security },"), load(" alert_masking: { enabled: false },")
+	for _, in := range []string{" alert_masking: { enabled: false },", " alert_masking: { pattern_group: security },"} {
+		current := load(in)
+		for _, test := range []struct {
+			name string
+			plan session.Plan
+			bob  bool
+		}{
+			{"with the group security", masked, false}, {"without patterns", redacted, true},
+			{"of an earlier version", session.Plan{}, len(current.Masking.Groups) == 0},
+			{"with an unknown group", session.Plan{Masking: &session.Masking{Groups: []string{"x"}}}, len(current.Masking.Groups) == 0},
+		} {
+			got := p.maskFor(test.plan, text)
+			if strings.Contains(got, "bob@mail.com") != test.bob || strings.Contains(got, "hunter2") {
+				t.Errorf("under%s the text of a session %s is %q, want the address shown: %t, and no password", in, test.name, got, test.bob)
+			}
+		}
+	}
+}
+
 // TestEarlierDefinitions: plans keep the entries of their file, a bounded number of them, and a plan
 // of another process has those of the same names.
 func TestEarlierDefinitions(t *testing.T) {
@@ -444,6 +483,68 @@ func TestEarlierDefinitions(t *testing.T) {
 	}
 	if got, want := urlOf(last, agent.Servers[0]), fmt.Sprintf("http://127.0.0.1:%d/", maxEarlier+2); got != want {
 		t.Errorf("a plan with a forgotten entry has the server at %s, want %s", got, want)
+	}
+}
+
+// TestSharedDefinitions: investigators on one bus share the key of the definitions, also after a
+// restart. So a session finds the entries of its file in another process, where that had them.
+func TestSharedDefinitions(t *testing.T) {
+	b := bustest.Start(t)
+	load := func(key []byte, ports ...int) *settings {
+		t.Helper()
+		var s *settings
+		for _, n := range ports {
+			text := strings.ReplaceAll(restConfig, "http://127.0.0.1:1/", fmt.Sprintf("http://127.0.0.1:%d/", n))
+			next, err := newSettings(parseConfig(t, text), s, &model.Breakers{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s = next
+		}
+		return s.keyed(key)
+	}
+	var keys [][]byte
+	for i := range 2 {
+		if i > 0 {
+			b.Restart()
+		}
+		key, err := definitionKey(t.Context(), b.Connect(bus.RoleInvestigator))
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, key)
+	}
+	if !bytes.Equal(keys[0], keys[1]) || len(keys[0]) != config.DefinitionKeySize {
+		t.Errorf("the keys are %x and %x, want the same one of %d bytes", keys[0], keys[1], config.DefinitionKeySize)
+	}
+	plan, err := load(keys[0], 1).config.Plan(config.PlanRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent := plan.Stages[0].Agents[0]
+	for _, test := range []struct {
+		name  string
+		other *settings
+		want  string
+	}{
+		{"after a change of the file", load(keys[1], 1, 2), "http://127.0.0.1:1/"},
+		{"after a change that was undone", load(keys[1], 2, 1), "http://127.0.0.1:1/"},
+		{"with another file", load(keys[1], 2), "http://127.0.0.1:2/"},
+		{"on another bus", load(config.NewDefinitionKey(), 1, 2), "http://127.0.0.1:2/"},
+	} {
+		server, _, err := test.other.server(agent.Servers[0])
+		if err != nil || server.URL != test.want {
+			t.Errorf("%s another process has the server at %q (error %v), want %s", test.name, server.URL, err, test.want)
+		}
+	}
+	// A key that is damaged is replaced.
+	s := b.Connect(bus.RoleInvestigator)
+	doc := s.Document(bus.BucketInvestigator, definitionsKey)
+	if _, err := doc.Update(t.Context(), func(bus.Entry) ([]byte, error) { return []byte("short"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	if key, err := definitionKey(t.Context(), s); err != nil || len(key) != config.DefinitionKeySize {
+		t.Errorf("the key after a damage is %x (error %v), want one of %d bytes", key, err, config.DefinitionKeySize)
 	}
 }
 

@@ -54,8 +54,8 @@ const (
 // runbook is not part of it: that is in the session's plan.
 type gatherer struct {
 	window *busWindow
-	// mask masks the text of a fact, after the window's own masking.
-	mask func(string) string
+	// mask masks the text of a fact as the session's plan says, after the window's own masking.
+	mask func(plan session.Plan, text string) string
 	now  func() time.Time
 }
 
@@ -69,7 +69,7 @@ func (g *gatherer) Gather(ctx context.Context, s session.Submitted) session.Gath
 		known = knownFacts(a, c, r, s.Alert, g.now())
 	})
 	for i := range known {
-		known[i].Text = g.mask(known[i].Text)
+		known[i].Text = g.mask(s.Plan, known[i].Text)
 	}
 	return session.Gathered{Known: known, Missing: missing}
 }

@@ -216,7 +216,7 @@ func TestGather(t *testing.T) {
 	published(t, b, bus.RoleIngest, bus.CIResultSubject(r.Source, r.Commit, r.Name, r.Status), r, "")
 	a := shopAlerts()[2]
 	a.Timestamp = a.Timestamp.Add(now.Sub(noon))
-	g := gatherer{window: w, mask: func(s string) string { return strings.ReplaceAll(s, "TestOrder", "[MASKED_TEST]") }, now: time.Now}
+	g := gatherer{window: w, mask: func(_ session.Plan, s string) string { return strings.ReplaceAll(s, "TestOrder", "[MASKED_TEST]") }, now: time.Now}
 	var got session.Gathered
 	bustest.Eventually(t, "the window has caught up", func() bool { // a busy machine may need more than 30 ms
 		got = g.Gather(t.Context(), session.Submitted{Alert: &a})
@@ -251,7 +251,7 @@ func TestGather(t *testing.T) {
 // TestGatherNamesWhatIsMissing: without a bus, or with one that does not deliver in time, the
 // facts name it.
 func TestGatherNamesWhatIsMissing(t *testing.T) {
-	g := gatherer{window: newBusWindow(redact.New(), bustest.Quiet()), mask: func(s string) string { return s }, now: time.Now}
+	g := gatherer{window: newBusWindow(redact.New(), bustest.Quiet()), mask: func(_ session.Plan, s string) string { return s }, now: time.Now}
 	want := []string{
 		"the newest alerts: the bus could not be read", "the newest messages of Kubernetes clusters: the bus could not be read", "the newest CI results: the bus could not be read",
 	}

@@ -20,21 +20,21 @@ import (
 // settings is what a configuration file leads to. It is read-only. It implements [worker.Models].
 type settings struct {
 	config *config.Config
-	// mask masks the texts of alerts, of models and of the engine.
+	// mask masks the texts of alerts. Those of a session are masked as its plan says.
 	mask func(string) string
 	// models and servers have the entries of the file by name.
 	models  map[string]clients
 	servers map[string]toolbox.Server
-	// earlier are entries that the file had before, the newest first, by their definitions: sessions
-	// that run keep theirs.
-	earlier []definition
-	// definitions are those of the file and the earlier ones.
+	// current are the entries of the file, and earlier those that it had before, the newest first:
+	// sessions that run keep theirs.
+	current, earlier []definition
+	// definitions has both, as a plan names them.
 	definitions map[string]definition
 }
 
-// definition is an entry of the file as a plan names it: a provider or a server.
+// definition is an entry of the file: a provider or a server.
 type definition struct {
-	id     string
+	entry  config.Entry
 	models clients
 	server toolbox.Server
 }
@@ -49,15 +49,14 @@ type clients struct {
 	first, last *model.Client
 }
 
-// newSettings makes the settings of a file. old may be nil.
+// newSettings makes the settings of a file. They keep the key of the old ones, which may be nil.
 func newSettings(cfg *config.Config, old *settings, breakers *model.Breakers) (*settings, error) {
+	if old != nil {
+		cfg = cfg.WithDefinitionKey(old.config.DefinitionKey())
+	}
 	s := &settings{config: cfg, models: map[string]clients{}, servers: map[string]toolbox.Server{}}
 	var failed []error
-	var masked masking.Config
-	if cfg.Defaults.AlertMasking.Enabled {
-		masked.Groups = []string{cfg.Defaults.AlertMasking.PatternGroup}
-	}
-	masker, err := masking.New(masked)
+	masker, err := masking.New(masking.Config{Groups: cfg.MaskingGroups()})
 	if err != nil {
 		return nil, fmt.Errorf("%s: defaults.alert_masking: %w", cfg.Name(), err)
 	}
@@ -91,34 +90,41 @@ func newSettings(cfg *config.Config, old *settings, breakers *model.Breakers) (*
 
 // define collects the definitions of the file, and keeps those of the old settings, which may be nil.
 func (s *settings) define(old *settings) {
-	s.definitions = map[string]definition{}
+	known := map[config.Entry]bool{}
 	for name, m := range s.models {
-		id := s.config.ProviderDefinition(name)
-		s.definitions[id] = definition{id: id, models: m}
+		s.current = append(s.current, definition{entry: s.config.ProviderEntry(name), models: m})
 	}
 	for name, server := range s.servers {
-		id := s.config.ServerDefinition(name)
-		s.definitions[id] = definition{id: id, server: server}
+		s.current = append(s.current, definition{entry: s.config.ServerEntry(name), server: server})
 	}
-	if old == nil {
-		return
+	for _, d := range s.current {
+		known[d.entry] = true
 	}
-	replaced := slices.Collect(maps.Values(old.current()))
-	for _, d := range append(replaced, old.earlier...) {
-		if _, known := s.definitions[d.id]; !known && len(s.earlier) < maxEarlier {
-			s.earlier = append(s.earlier, d)
-			s.definitions[d.id] = d
+	if old != nil {
+		for _, d := range slices.Concat(old.current, old.earlier) {
+			if !known[d.entry] && len(s.earlier) < maxEarlier {
+				s.earlier = append(s.earlier, d)
+				known[d.entry] = true
+			}
 		}
+	}
+	s.name()
+}
+
+// name makes the definitions with the configuration's key.
+func (s *settings) name() {
+	s.definitions = map[string]definition{}
+	for _, d := range slices.Concat(s.current, s.earlier) {
+		s.definitions[d.entry.Definition(s.config.DefinitionKey())] = d
 	}
 }
 
-// current returns the definitions of the file.
-func (s *settings) current() map[string]definition {
-	current := maps.Clone(s.definitions)
-	for _, d := range s.earlier {
-		delete(current, d.id)
-	}
-	return current
+// keyed returns the settings with another key of definitions.
+func (s *settings) keyed(key []byte) *settings {
+	keyed := *s
+	keyed.config = s.config.WithDefinitionKey(key)
+	keyed.name()
+	return &keyed
 }
 
 func newModel(name string, p *config.Provider, key string) (m model.Model, err error) {

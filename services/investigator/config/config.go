@@ -27,8 +27,9 @@ type Config struct {
 	lines map[string]int    // of a path in the file
 	raw   map[string]string // a value that named environment variables, as it stands in the file
 	keys  map[string]string // of providers
-	// definitions are the digests of the entries, by their paths.
-	definitions map[string]string
+	// entries are those that a plan names, by their paths; definitionKey makes their definitions.
+	entries       map[string]Entry
+	definitionKey []byte
 }
 
 // later is a section that a later version reads.

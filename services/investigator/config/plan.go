@@ -86,6 +86,7 @@ func (c *Config) Plan(req PlanRequest) (session.Plan, error) {
 		Timeout:          time.Duration(c.Queue.SessionTimeout),
 		IterationTimeout: time.Duration(c.Defaults.IterationTimeout),
 		ToolTimeout:      time.Duration(c.Defaults.ToolTimeout),
+		Masking:          &session.Masking{Groups: c.MaskingGroups()},
 	}
 	switch {
 	case req.RunbookURL != "":
@@ -103,6 +104,14 @@ func (c *Config) Plan(req PlanRequest) (session.Plan, error) {
 		plan.Stages = append(plan.Stages, c.stage(chain, s, req.Servers))
 	}
 	return plan, nil
+}
+
+// MaskingGroups returns the groups of patterns that mask alerts and what models write.
+func (c *Config) MaskingGroups() []string {
+	if !c.Defaults.AlertMasking.Enabled {
+		return nil
+	}
+	return []string{c.Defaults.AlertMasking.PatternGroup}
 }
 
 func (s Stage) copies() int {
@@ -184,7 +193,7 @@ func (c *Config) agent(chain *Chain, s Stage, a StageAgent, selected []Selection
 }
 
 func (c *Config) toolServer(name, provider string, tools []string) session.Server {
-	server := session.Server{Name: name, Definition: c.ServerDefinition(name), Tools: tools}
+	server := session.Server{Name: name, Definition: c.ServerEntry(name).Definition(c.definitionKey), Tools: tools}
 	entry := c.Servers[name]
 	if entry == nil { // built in
 		return server
@@ -264,7 +273,7 @@ func (c *Config) fallbacks(provider string, lists ...[]string) []session.Provide
 
 func (c *Config) provider(name string) session.Provider {
 	p := c.Providers[name]
-	entry := session.Provider{Name: name, Definition: c.ProviderDefinition(name), Model: p.Model, ContextWindow: p.ContextWindow, MaxOutput: p.MaxOutputTokens}
+	entry := session.Provider{Name: name, Definition: c.ProviderEntry(name).Definition(c.definitionKey), Model: p.Model, ContextWindow: p.ContextWindow, MaxOutput: p.MaxOutputTokens}
 	if p.Price != nil {
 		entry.Price = &model.Price{Input: p.Price.Input, CachedInput: p.Price.CachedInput, Output: p.Price.Output}
 	}

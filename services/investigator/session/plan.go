@@ -26,8 +26,16 @@ type Plan struct {
 	// is noted.
 	Runbook    string `json:"runbook,omitempty"`
 	RunbookURL string `json:"runbook_url,omitempty"`
+	// Masking selects the patterns for the session's texts. Without it those of the configuration
+	// mask them.
+	Masking *Masking `json:"masking,omitempty"`
 	// ChatEnabled is shown with the session.
 	ChatEnabled bool `json:"chat_enabled"`
+}
+
+// Masking selects masking patterns by their groups; none of them means redaction alone.
+type Masking struct {
+	Groups []string `json:"groups,omitempty"`
 }
 
 // Stage is one configured stage of a chain. Its synthesis is a stage of its own when it runs.
@@ -60,8 +68,8 @@ type Agent struct {
 // Server is an MCP server as one agent may use it.
 type Server struct {
 	Name string `json:"name"`
-	// Definition identifies the entry of the configuration to the process that made the plan: after a
-	// change of the file the session keeps the entry. Another process takes the one of the name.
+	// Definition identifies the entry of the configuration: after a change of the file the session keeps
+	// the entry in each process that had it. Another process takes the one of the name.
 	Definition string `json:"definition,omitempty"`
 	// Tools narrows the tools of the server to these, by name or pattern; none means all that the
 	// server's entry offers.

@@ -342,7 +342,7 @@ func (r *run) mask(text string) (masked string) {
 			masked = withheld
 		}
 	}()
-	return r.cfg.Mask(text)
+	return r.cfg.Mask(r.submitted.Plan, text)
 }
 
 // newText returns a text for a fact. A long one is stored before; that is tried until ctx ends.

@@ -146,6 +146,7 @@ func TestHookOfASessionThatCannotBeRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, w := newMemory(), newWorld()
+				w.unreadable = true
 				facts := []session.Fact{submitted(testID, testPlan()), {Claimed: &session.Claimed{Worker: "gone", Epoch: 1}}}
 				attempt := 1
 				if retried {

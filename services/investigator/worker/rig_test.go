@@ -65,6 +65,8 @@ type world struct {
 	hook   func(name string) error
 	known  func(provider string) bool
 	mask   func(string) string
+	// unreadable means that the session can't be read, and has no plan.
+	unreadable bool
 }
 
 const toolName = "kubernetes__pods_list"
@@ -224,7 +226,13 @@ func (w *world) Conflict()                { w.count("conflict") }
 func (w *world) config(name string, j Journal, texts Texts, q Queue) Config {
 	return Config{
 		Name: name, Limits: Limits{Workers: 5, Sessions: 5}, Journal: j, Texts: texts, Queue: q,
-		Models: w, Tools: w, Known: w, Mask: func(s string) string { return w.mask(s) },
+		Models: w, Tools: w, Known: w,
+		Mask: func(p session.Plan, s string) string {
+			if p.Chain != testPlan().Chain && !w.unreadable { // then the text is withheld
+				panic("a text is masked without its session's plan")
+			}
+			return w.mask(s)
+		},
 		Started: w.startedHook, Ended: w.endedHook, Observer: w, Logger: bustest.Quiet(),
 	}
 }

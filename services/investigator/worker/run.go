@@ -249,6 +249,7 @@ func (r *run) enter(ctx, abort context.Context) error {
 		}
 	}
 	r.attempt, r.submitted = r.s.Attempt(), r.s.Submitted()
+	r.submitted.Plan = r.s.Plan() // that of the attempt
 	own, err := foldAll(r.messages)
 	if err != nil {
 		return err

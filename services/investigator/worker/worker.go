@@ -156,8 +156,9 @@ type Config struct {
 	Models  Models
 	Tools   Tools
 	Known   Gatherer
-	// Mask masks the text of a model or of the engine. Text for which it panics is withheld.
-	Mask func(string) string
+	// Mask masks the text of a model or of the engine as a session's plan says. Text for which it
+	// panics is withheld.
+	Mask func(plan session.Plan, text string) string
 	// Started is called after a session was claimed, and Ended after it has ended. A session
 	// stays in the queue until Ended has returned nil.
 	Started, Ended Hook
