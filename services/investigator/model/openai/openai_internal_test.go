@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/openai/openai-go/v3/responses"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
 )
@@ -94,3 +95,45 @@ func TestCallsInARequestWithoutTools(t *testing.T) {
 }
 
 func second[A, B any](_ A, b B) B { return b }
+
+// TestReasoningIsSeen: all plain reasoning of an item that is kept as state comes as thinking too, once:
+// the caller masks that, and drops the state where masking changes it.
+func TestReasoningIsSeen(t *testing.T) {
+	const item = `{"type":"response.output_item.done","item":{"type":"reasoning","id":"rs","summary":[{"type":"summary_text","text":"first"},{"type":"summary_text","text":"second"}],` +
+		`"content":[{"type":"reasoning_text","text":"in full"}],"encrypted_content":"sealed"}}`
+	delta := func(kind, text string) string {
+		return `{"type":"response.` + kind + `.delta","delta":"` + text + `"}`
+	}
+	part := func(n string) string {
+		return `{"type":"response.reasoning_summary_part.added","summary_index":` + n + `}`
+	}
+	added := `{"type":"response.output_item.added","item":{"type":"reasoning"}}`
+	for name, test := range map[string]struct {
+		events []string
+		want   string
+	}{
+		"without deltas":            {[]string{added, item}, "first\n\nsecond\n\nin full"},
+		"with all deltas":           {[]string{added, delta("reasoning_summary_text", "fir"), delta("reasoning_summary_text", "st"), part("1"), delta("reasoning_summary_text", "second"), delta("reasoning_text", "in full"), item}, "first\n\nsecondin full"},
+		"with those of the summary": {[]string{added, delta("reasoning_summary_text", "first"), part("1"), delta("reasoning_summary_text", "second"), item}, "first\n\nsecondin full"},
+		"two items":                 {[]string{added, delta("reasoning_summary_text", "first"), part("1"), delta("reasoning_summary_text", "second"), delta("reasoning_text", "in full"), item, added, item}, "first\n\nsecondin fullfirst\n\nsecond\n\nin full"},
+	} {
+		a, got := responseAnswer{}, ""
+		for _, text := range test.events {
+			var e responses.ResponseStreamEventUnion
+			if err := json.Unmarshal([]byte(text), &e); err != nil {
+				t.Fatal(err)
+			}
+			chunk, ok, failure := a.event(e)
+			if failure != nil || chunk.Thinking != "" && !ok {
+				t.Fatalf("%s: %s gives %+v, %t and %v, want no failure", name, text, chunk, ok, failure)
+			}
+			got += chunk.Thinking
+		}
+		if got != test.want {
+			t.Errorf("%s: the thinking is %q, want %q", name, got, test.want)
+		}
+		if !model.HasRaw(a.parts) {
+			t.Errorf("%s: the parts are %v, want the item", name, a.parts)
+		}
+	}
+}

@@ -58,6 +58,8 @@ type responseAnswer struct {
 	arguments int
 	refused   bool
 	started   bool
+	// thinking is what came of the current item's reasoning.
+	thinking strings.Builder
 }
 
 func (a *responseAnswer) event(e responses.ResponseStreamEventUnion) (model.Chunk, bool, *model.Error) {
@@ -68,6 +70,9 @@ func (a *responseAnswer) event(e responses.ResponseStreamEventUnion) (model.Chun
 		a.refused = true
 		return model.Chunk{Text: e.Delta}, e.Delta != "", nil
 	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		if a.thinking.Len() <= model.MaxThinkingBytes {
+			a.thinking.WriteString(e.Delta)
+		}
 		return model.Chunk{Thinking: e.Delta}, e.Delta != "", nil
 	case "response.reasoning_summary_part.added":
 		if e.SummaryIndex > 0 {
@@ -75,6 +80,7 @@ func (a *responseAnswer) event(e responses.ResponseStreamEventUnion) (model.Chun
 		}
 	case "response.output_item.added":
 		a.arguments = 0
+		a.thinking.Reset()
 	case "response.function_call_arguments.delta":
 		a.arguments += len(e.Delta)
 		if a.arguments > model.MaxArgumentBytes {
@@ -108,7 +114,16 @@ func (a *responseAnswer) item(e responses.ResponseStreamEventUnion) (model.Chunk
 	}
 	switch item.Type {
 	case "reasoning":
+		var plain struct {
+			Summary []plainText `json:"summary"`
+			Content []plainText `json:"content"`
+		}
+		if json.Unmarshal([]byte(raw), &plain) != nil { // of an unknown form: it may have any text
+			return model.Chunk{}, false, nil
+		}
 		a.parts = append(a.parts, model.Part{Raw: json.RawMessage(raw)})
+		missing := a.missing(append(plain.Summary, plain.Content...))
+		return model.Chunk{Thinking: missing}, missing != "", nil
 	case "message":
 		part := model.Part{Text: true}
 		if string(item.Phase) != "null" {
@@ -125,6 +140,30 @@ func (a *responseAnswer) item(e responses.ResponseStreamEventUnion) (model.Chunk
 		return model.Chunk{Call: &model.Call{ID: item.CallID, Name: item.Name, Arguments: item.Arguments}}, true, nil
 	}
 	return model.Chunk{}, false, nil
+}
+
+// plainText is reasoning that is not encrypted.
+type plainText struct {
+	Text string `json:"text"`
+}
+
+// missing returns the reasoning of an item that did not come in parts before: the item is kept as it
+// is, and the caller has to see all of its text.
+func (a *responseAnswer) missing(texts []plainText) string {
+	came := a.thinking.String()
+	a.thinking.Reset()
+	var missing []string
+	for _, t := range texts {
+		if t.Text == "" {
+			continue
+		}
+		if before, after, ok := strings.Cut(came, t.Text); ok {
+			came = before + after
+		} else {
+			missing = append(missing, t.Text)
+		}
+	}
+	return strings.Join(missing, "\n\n")
 }
 
 func (a *responseAnswer) done(e responses.ResponseStreamEventUnion) *model.Done {
