@@ -58,6 +58,8 @@ var (
 	serverSecret   = needle(102) + "server"
 	bearer         = needle(103) + "bearer"
 	headerSecret   = needle(104) + "header"
+	// tenantValue and teamValue are in the environment, under names that say nothing of a secret.
+	tenantValue, teamValue = needle(108) + "tenant", needle(109) + "team"
 	// serverText, agentText and runbookText are secrets in texts of the configuration.
 	serverText, agentText, runbookText = needle(105) + "servertext", needle(106) + "agenttext", needle(107) + "runbooktext"
 )
@@ -69,9 +71,9 @@ llm_providers:
 mcp_servers:
   cluster:
     instructions: "visible-instructions password=$SERVERTEXT"
-    transport: { type: http, url: "$TOOLS", bearer_token: "{{.BEARER}}", custom_headers: { X-Tenant-Secret: "{{.HEADER_SECRET}}" } }
+    transport: { type: http, url: "$TOOLS", bearer_token: "{{.BEARER}}", custom_headers: { X-Tenant-Secret: "{{.HEADER_SECRET}}", X-Tenant: "{{.TENANT_VALUE}}" } }
     data_masking: { custom_patterns: [{ name: ticket, pattern: "TICKET-[A-Z]+" }] }
-  local: { transport: { type: stdio, command: "$PROGRAM", args: [serve-tools, local, "$DIR"], env: { SHOP_TOKEN: "{{.SERVER_SECRET}}" } } }
+  local: { transport: { type: stdio, command: "$PROGRAM", args: [serve-tools, local, "$DIR"], env: { SHOP_TOKEN: "{{.SERVER_SECRET}}", TEAM: "{{.TEAM_VALUE}}" } } }
 agents:
   scout: { mcp_servers: [cluster, local], custom_instructions: "visible-agent password=$AGENTTEXT" }
 agent_chains:
@@ -86,15 +88,16 @@ func TestMasking(t *testing.T) {
 	t.Parallel()
 	second := investigation.NewModels(t)
 	config := strings.NewReplacer("$SECOND", second.URL, "$SERVERTEXT", serverText, "$AGENTTEXT", agentText).Replace(masked)
-	sys := investigation.Start(t, config, "KEY_ONE="+keyOne, "KEY_TWO="+keyTwo, "BEARER="+bearer, "HEADER_SECRET="+headerSecret, "SERVER_SECRET="+serverSecret, "RUNBOOK_SECRET="+runbookText)
+	sys := investigation.Start(t, config, "KEY_ONE="+keyOne, "KEY_TWO="+keyTwo, "BEARER="+bearer, "HEADER_SECRET="+headerSecret, "SERVER_SECRET="+serverSecret, "RUNBOOK_SECRET="+runbookText,
+		"TENANT_VALUE="+tenantValue, "TEAM_VALUE="+teamValue)
 	alert, secrets := secretTexts(0)
 	results, more := secretTexts(20)
 	arguments, others := secretTexts(40)
 	ticket := "TICKET-" + strings.ToUpper(e2etest.Letters(4711)+e2etest.Letters(815))
-	secrets = append(append(append(secrets, more...), others...), keyOne, keyTwo, serverSecret, bearer, headerSecret, ticket, serverText, agentText, runbookText)
+	secrets = append(append(append(secrets, more...), others...), keyOne, keyTwo, serverSecret, bearer, headerSecret, ticket, serverText, agentText, runbookText, tenantValue, teamValue)
 	// Each server also returns what it was given itself, and one what its own pattern masks.
-	sys.Tools.Write(t, "leak-http", "visible-result\n"+strings.Join(append(slices.Clone(results), ticket, "bearer is "+bearer, headerSecret), "\n"))
-	sys.Tools.Write(t, "leak-local", "visible-result\n"+strings.Join(append(slices.Clone(results), serverSecret), "\n"))
+	sys.Tools.Write(t, "leak-http", "visible-result\n"+strings.Join(append(slices.Clone(results), ticket, "bearer is "+bearer, headerSecret, tenantValue), "\n"))
+	sys.Tools.Write(t, "leak-local", "visible-result\n"+strings.Join(append(slices.Clone(results), serverSecret, teamValue), "\n"))
 
 	script := func(q turn) modeltest.Answer {
 		switch {

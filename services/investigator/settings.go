@@ -74,7 +74,7 @@ func newSettings(cfg *config.Config, old *settings, breakers *model.Breakers) (*
 		s.models[name] = clients{client, client.WithLongWaits()}
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Servers)) {
-		server, err := newServer(name, cfg.Servers[name])
+		server, err := newServer(name, cfg.Servers[name], cfg.ServerSecrets(name))
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: mcp_servers.%s: %w", cfg.Name(), name, err))
 			continue
@@ -154,7 +154,7 @@ func newModel(name string, p *config.Provider, key string) (m model.Model, err e
 	}), nil
 }
 
-func newServer(name string, c *config.Server) (toolbox.Server, error) {
+func newServer(name string, c *config.Server, secrets []string) (toolbox.Server, error) {
 	var patterns masking.Config
 	if c.DataMasking.Enabled {
 		patterns.Groups, patterns.Patterns = c.DataMasking.PatternGroups, c.DataMasking.Patterns
@@ -169,7 +169,7 @@ func newServer(name string, c *config.Server) (toolbox.Server, error) {
 	t := c.Transport
 	return toolbox.Server{
 		Name: name, Type: toolbox.Type(t.Type), Command: t.Command, Args: t.Args, Env: t.Env,
-		URL: t.URL, BearerToken: t.BearerToken, Headers: t.CustomHeaders, SkipVerifySSL: !t.VerifySSL, Timeout: time.Duration(t.Timeout),
+		URL: t.URL, BearerToken: t.BearerToken, Headers: t.CustomHeaders, Secrets: secrets, SkipVerifySSL: !t.VerifySSL, Timeout: time.Duration(t.Timeout),
 		Instructions: c.Instructions, Tools: c.Tools, ReadOnlyTools: c.ReadOnlyTools, AllowWrites: c.AllowWrites, NoApproval: c.NoApproval, Mask: masker.Mask, MaskID: masker.Digest(),
 	}, nil
 }

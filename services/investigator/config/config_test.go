@@ -282,6 +282,25 @@ func TestBuiltinAgents(t *testing.T) {
 	}
 }
 
+// TestServerSecrets: all that a transport takes from the environment may be secret.
+func TestServerSecrets(t *testing.T) {
+	text := base + "defaults: {llm_provider: a, runbook: 'see {{.RUNBOOK}}'}\n"
+	text = strings.Replace(text, "mcp_servers:\n", "mcp_servers:\n"+`  args: {instructions: "{{.WORDS}}", transport: {type: stdio, command: "{{.PROGRAM}}", args: [plain, "--a={{.ONE}},{{.TWO}}"], env: {A: "{{.ONE}}"}}}
+  headers: {transport: {type: http, url: "http://127.0.0.1:1/{{.PATH}}", bearer_token: plain, custom_headers: {X: "Basic {{.HEADER}}"}}}
+`, 1)
+	c, _, err := config.Parse([]byte(text), "f", func(name string) (string, bool) { return "value-of-" + name, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for server, want := range map[string]string{
+		"args": "value-of-ONE value-of-PROGRAM value-of-TWO", "headers": "value-of-HEADER value-of-PATH", "s": "", "arg": "",
+	} {
+		if got := strings.Join(c.ServerSecrets(server), " "); got != want {
+			t.Errorf("the secrets of %s are %q, want %q", server, got, want)
+		}
+	}
+}
+
 // TestPriceOfCachedInput: what has no price of its own costs as much as other input.
 func TestPriceOfCachedInput(t *testing.T) {
 	for entry, want := range map[string]float64{

@@ -91,11 +91,11 @@ func LoadForeign(first, providers string, lookupEnv func(string) (string, bool))
 }
 
 func newConfig(name string) *Config {
-	return &Config{name: name, lines: map[string]int{}, raw: map[string]string{}, keys: map[string]string{}}
+	return &Config{name: name, lines: map[string]int{}, raw: map[string]string{}, keys: map[string]string{}, expanded: map[string][]string{}}
 }
 
 func newDecoder(name string, lookup func(string) (string, bool), c *Config) *decoder {
-	return &decoder{name: name, lookup: lookup, lines: c.lines, raw: c.raw}
+	return &decoder{name: name, lookup: lookup, lines: c.lines, raw: c.raw, expanded: c.expanded}
 }
 
 func (d *decoder) read(data []byte, c *Config) {

@@ -171,6 +171,27 @@ func TestOwnSecretsAreHidden(t *testing.T) {
 }
 
 // The address of a server may hold a secret.
+// TestSecretsAreHidden: values from the environment are hidden wherever they stand in a text of the
+// server, also as JSON and addresses write them.
+func TestSecretsAreHidden(t *testing.T) {
+	s := Server{Mask: same, Secrets: []string{"needle-4711", `quote"back\slash and/more`, "short", "", " lined<4711>\n"}}.hiding()
+	for text, want := range map[string]string{
+		"flag --tenant=needle-4711: unknown":            "flag --tenant=[REDACTED]: unknown",
+		`{"text":"quote\"back\\slash and/more"}`:        `{"text":"[REDACTED]"}`,
+		"GET /a?q=quote%22back%5Cslash+and%2Fmore":      "GET /a?q=[REDACTED]",
+		"GET /quote%22back%5Cslash%20and%2Fmore/x":      "GET /[REDACTED]/x",
+		`<lined<4711>> {"lined\u003c4711\u003e"}`:       `<[REDACTED]> {"[REDACTED]"}`,
+		"a short text with needle, and nothing to hide": "a short text with needle, and nothing to hide",
+	} {
+		if got := masked(s.Mask, text); got != want {
+			t.Errorf("%s becomes %s, want %s", text, got, want)
+		}
+	}
+	if plain := (Server{}); plain.Digest() == (Server{Secrets: []string{"needle-4711"}}).Digest() {
+		t.Error("servers with other secrets have one digest, want two: the registry keeps what it masked")
+	}
+}
+
 func TestSecretsOfAnAddressAreHidden(t *testing.T) {
 	s := Server{Mask: same, URL: "https://mcp.example/mcp?api_key=query%2B4711&key2=x&namespace=default"}.hiding()
 	tests := []struct{ text, want string }{

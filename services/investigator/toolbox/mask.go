@@ -1,6 +1,7 @@
 package toolbox
 
 import (
+	"encoding/json"
 	"net/url"
 	"slices"
 	"strings"
@@ -35,14 +36,15 @@ const minSecret = 6
 
 var engine = sync.OnceValue(redact.New)
 
-// hiding returns the server with a mask that first hides the server's own token, the query of its
-// address, and those headers, variables and parameters that are secrets by their names or shapes: a
-// server may repeat them in results, in errors and on standard error, where the name is missing.
+// hiding returns the server with a mask that first hides the server's own token and other secrets,
+// the query of its address, and those headers, variables and parameters that are secrets by their
+// names or shapes: a server may repeat them in results, in errors and on standard error, where the
+// name is missing. Secrets are hidden in the forms of JSON and of addresses too.
 func (s Server) hiding() Server {
 	if s.Mask == nil {
 		return s
 	}
-	secrets := []string{s.BearerToken}
+	secrets := append([]string{s.BearerToken}, s.Secrets...)
 	var pairs []string
 	if u, err := url.Parse(s.URL); err == nil {
 		if u.RawQuery != "" { // errors show the address
@@ -54,7 +56,7 @@ func (s Server) hiding() Server {
 		for name, values := range u.Query() {
 			for _, value := range values {
 				if pair := name + ": " + value; engine().String(pair) != pair {
-					secrets = append(secrets, value, url.QueryEscape(value))
+					secrets = append(secrets, value)
 				}
 			}
 		}
@@ -66,6 +68,10 @@ func (s Server) hiding() Server {
 			}
 		}
 	}
+	for _, secret := range slices.Clone(secrets) {
+		secret = strings.TrimSpace(secret)
+		secrets = append(secrets, secret, url.QueryEscape(secret), url.PathEscape(secret), inJSON(secret, false), inJSON(secret, true))
+	}
 	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // one may begin with another
 	for _, secret := range secrets {
 		if len(secret) >= minSecret {
@@ -75,6 +81,17 @@ func (s Server) hiding() Server {
 	mask, replacer := s.Mask, strings.NewReplacer(pairs...)
 	s.Mask = func(text string) string { return mask(replacer.Replace(text)) }
 	return s
+}
+
+// inJSON returns a text as it stands within a string of JSON, with or without the escapes of HTML.
+func inJSON(text string, html bool) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(html)
+	if e.Encode(text) != nil { // a text always encodes
+		return ""
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
 func valid(text string) string { return strings.ToValidUTF8(text, string(utf8.RuneError)) }

@@ -76,6 +76,10 @@ type Server struct {
 	SkipVerifySSL bool
 	Timeout       time.Duration
 
+	// Secrets are hidden in all texts of the server, beside its token and other values that are
+	// secrets by their names. Those under 6 bytes are not: they may stand in words.
+	Secrets []string
+
 	// Instructions are for the model.
 	Instructions string
 	// Tools are glob patterns of the tools that may be offered; none means all.
@@ -104,6 +108,7 @@ func (s Server) Digest() string {
 		Env                 map[string]string
 		URL, Token          string
 		Headers             map[string]string
+		Secrets             []string
 		SkipVerify          bool
 		Timeout             time.Duration
 		Instructions        string
@@ -111,7 +116,7 @@ func (s Server) Digest() string {
 		AllowWrites         bool
 		NoApproval          []string
 		MaskID              string
-	}{s.Name, string(s.Type), s.Command, s.Args, s.Env, s.URL, s.BearerToken, s.Headers, s.SkipVerifySSL,
+	}{s.Name, string(s.Type), s.Command, s.Args, s.Env, s.URL, s.BearerToken, s.Headers, s.Secrets, s.SkipVerifySSL,
 		s.Timeout, s.Instructions, s.Tools, s.ReadOnlyTools, s.AllowWrites, s.NoApproval, s.MaskID}
 	b, err := json.Marshal(public)
 	if err != nil {
