@@ -444,6 +444,20 @@ func TestRepetitionLeavesTablesAlone(t *testing.T) {
 			t.Errorf("%s: a table is taken for a repetition", name)
 		}
 	}
+	signs := model.MaxSigns - 1
+	for name, block := range map[string]string{"points": ".", "lines": "-----\n", "spaces": " \n", "several": "=-+*/\\|.:;#~ "} {
+		var r model.Repetition
+		endless := strings.Repeat(block, model.MaxSigns/len(block)+1)
+		if r.Add("Done. " + block + "a"); r.Add(endless[:signs]) {
+			t.Errorf("%s: %d signs are taken for an endless stream", name, signs)
+		}
+		if r.Add("a" + endless[:signs]) {
+			t.Errorf("%s: %d signs after a letter are taken for an endless stream", name, signs)
+		}
+		if !r.Add(endless[signs : signs+1]) {
+			t.Errorf("%s: %d signs in a row are no endless stream, want one", name, model.MaxSigns)
+		}
+	}
 	for _, n := range []int{model.MinRepeated, 499, model.MaxRepeated} {
 		var r model.Repetition
 		block := fmt.Sprintf("%0*d", n, 7)

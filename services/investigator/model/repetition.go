@@ -9,13 +9,16 @@ const (
 	MaxRepeated = 500
 	// Repeats is the number of blocks in a row.
 	Repeats = 5
+	// MaxSigns is how many characters in a row may be neither a letter nor a digit: far more than
+	// tables, rulers and drawings have.
+	MaxSigns = 16 << 10
 )
 
 // Repetition detects that a stream of text repeats itself: its end is one block of
 // [MinRepeated] to [MaxRepeated] characters, [Repeats] times in a row, and the block has a
 // letter or a digit. So rulers and the lines of tables that are drawn with signs don't count,
 // and rows that differ in one character don't either. A shorter block counts once its
-// repetitions make up a longer one.
+// repetitions make up a longer one. [MaxSigns] signs in a row count too, whatever they are.
 //
 // Its time is linear in the text, and its memory constant. The zero value is ready for use.
 type Repetition struct {
@@ -75,6 +78,9 @@ func (r *Repetition) add(c rune) bool {
 	r.text[i%len(r.text)] = c
 	if unicode.IsLetter(c) || unicode.IsDigit(c) {
 		r.word = i
+	}
+	if i-r.word >= MaxSigns {
+		return true
 	}
 	r.hash = r.hash*base + uint64(c) + 1
 	if i >= MinRepeated {
