@@ -152,6 +152,11 @@ func TestRequests(t *testing.T) {
 	if newest.Created.IsZero() || newest.Completed.IsZero() || oldest.Created.IsZero() || !oldest.Completed.IsZero() {
 		t.Errorf("the sessions are %+v, want times of creation, and of the end of the first alone", all.Sessions)
 	}
+	for _, at := range []time.Time{newest.Created, newest.Completed, oldest.Created} {
+		if at.Location() != time.UTC || !at.Equal(at.Truncate(time.Millisecond)) {
+			t.Errorf("a time of a session is %s, want one in UTC with milliseconds", at)
+		}
+	}
 	newest.Created, newest.Completed, oldest.Created = time.Time{}, time.Time{}, time.Time{}
 	wantList := []query.SessionEntry{
 		{SessionID: second.SessionID, Status: "failed", Chain: "crash", Author: "mcp:unknown", Error: "because", URL: "http://investigator/" + second.SessionID},

@@ -1,6 +1,7 @@
 package investigator
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,9 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/tocsin-bus/tocsin/services/investigator/config"
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
 	"github.com/tocsin-bus/tocsin/services/investigator/masking"
 	"github.com/tocsin-bus/tocsin/services/investigator/session"
+	"github.com/tocsin-bus/tocsin/services/investigator/toolbox"
 	"github.com/tocsin-bus/tocsin/shared/alert"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
@@ -589,8 +592,8 @@ func TestUnqueuedSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := stream.CachedInfo().Config
-	broken := config
+	working := stream.CachedInfo().Config
+	broken := working
 	broken.Subjects = []string{"elsewhere.>"}
 	update := func(c jetstream.StreamConfig) {
 		t.Helper()
@@ -625,7 +628,7 @@ func TestUnqueuedSessions(t *testing.T) {
 	answered := make(chan response, 1)
 	go func() { answered <- r.send("POST", alerts, `{"data":"another"}`) }()
 	bustest.Eventually(t, "the session is stored", func() bool { return r.index.countOpen() == 3 })
-	update(config)
+	update(working)
 	var other Answer
 	if got := <-answered; got.status != 202 {
 		t.Errorf("a submission during a short outage: %d %s, want 202", got.status, got.body)
@@ -1049,18 +1052,50 @@ func TestLists(t *testing.T) {
 	}
 }
 
+// TestTimesOfServers: times have milliseconds, also where these are 0, and name the reason why the
+// built-in server can't be used.
+func TestTimesOfServers(t *testing.T) {
+	at := time.Date(2026, 1, 28, 14, 30, 0, 0, time.FixedZone("", 3600))
+	encoded, err := json.Marshal(serverStatus{toolbox.Status{ID: "s", LastCheck: &at}, (*session.Time)(&at)})
+	if want := `"last_check":"2026-01-28T13:30:00.000Z"`; err != nil || strings.Count(string(encoded), "last_check") != 1 || !strings.Contains(string(encoded), want) {
+		t.Errorf("a server is %s (error %v), want %s once", encoded, err, want)
+	}
+	r := newRESTRig(t, func(cfg *handlerConfig) { cfg.reachable = func() error { return bus.ErrUnreachable } })
+	got := r.send("GET", "/api/v1/system/mcp-servers", "")
+	if got.status != 200 || !strings.Contains(got.body, `"id":"tocsin","healthy":false,"error":"`+bus.ErrUnreachable.Error()) {
+		t.Errorf("without the bus: %d %s, want the built-in server with the reason", got.status, got.body)
+	}
+}
+
 func TestSystem(t *testing.T) {
 	r := newRESTRig(t, nil)
 	for path, want := range map[string]string{
 		"/api/v1/alert-types":                           `{"alert_types":[{"type":"crash","chain_id":"crash"}],"default":"crash"}`,
 		"/api/v1/runbooks":                              `[]`,
 		"/api/v1/system/warnings":                       `{"warnings":[]}`,
-		"/api/v1/system/mcp-servers":                    `{"servers":[]}`,
 		"/api/v1/system/default-tools":                  `{"alert_type":"crash","chain_id":"crash","servers":[{"name":"own","tools":[]}]}`,
 		"/api/v1/system/default-tools?alert_type=other": `{"alert_type":"other","chain_id":"default","servers":[{"name":"tocsin","tools":["alerts","events","ci","kubernetes"]}]}`,
 	} {
 		if got := r.send("GET", path, ""); got.status != 200 || got.body != want {
 			t.Errorf("GET %s: %d %s, want 200 %s", path, got.status, got.body, want)
+		}
+	}
+	var out struct {
+		Servers []struct {
+			ID        string `json:"id"`
+			Healthy   bool   `json:"healthy"`
+			LastCheck string `json:"last_check"`
+			Error     string `json:"error"`
+			Tools     []toolbox.ToolStatus
+		} `json:"servers"`
+	}
+	r.get("/api/v1/system/mcp-servers", &out)
+	if len(out.Servers) != 1 || out.Servers[0].ID != config.BuiltinServer || !out.Servers[0].Healthy || len(out.Servers[0].Tools) != 4 {
+		t.Fatalf("the servers are %+v, want the built-in one with its 4 tools", out.Servers)
+	}
+	for _, tool := range out.Servers[0].Tools {
+		if tool.Name == "" || tool.Description == "" || !tool.ReadOnly || !tool.Offered || tool.WhyNot != "" {
+			t.Errorf("the built-in server has the tool %+v, want an offered one that only reads", tool)
 		}
 	}
 	if got := r.send("GET", "/api/v1/system/config", ""); got.status != 200 || !strings.Contains(got.body, `"agent_chains"`) {

@@ -89,13 +89,36 @@ func (h *handler) systemWarnings(r *http.Request) (any, error) {
 	}{orEmpty(list)}, nil
 }
 
+// serverStatus is a server of GET /system/mcp-servers.
+type serverStatus struct {
+	toolbox.Status
+	LastCheck *session.Time `json:"last_check"`
+}
+
 func (h *handler) mcpServers(r *http.Request) (any, error) {
 	if err := withoutParameters(r); err != nil {
 		return nil, err
 	}
+	servers := []serverStatus{h.builtinStatus()}
+	for _, s := range h.registry.Statuses() {
+		servers = append(servers, serverStatus{s, (*session.Time)(s.LastCheck)})
+	}
 	return struct {
-		Servers []toolbox.Status `json:"servers"`
-	}{orEmpty(h.registry.Statuses())}, nil
+		Servers []serverStatus `json:"servers"`
+	}{servers}, nil
+}
+
+// builtinStatus returns the state of the built-in server. It is checked now: it needs the bus alone.
+func (h *handler) builtinStatus() serverStatus {
+	now := session.Time(time.Now())
+	s := serverStatus{toolbox.Status{ID: config.BuiltinServer, Healthy: true, Tools: []toolbox.ToolStatus{}}, &now}
+	if err := h.reachable(); err != nil {
+		s.Healthy, s.Error = false, err.Error()
+	}
+	for _, t := range new(builtinServer).tools() {
+		s.Tools = append(s.Tools, toolbox.ToolStatus{Name: t.Definition.Name, Description: t.Definition.Description, ReadOnly: true, Offered: true})
+	}
+	return s
 }
 
 // defaultServer is a server that the agents of an alert type use, in the form in which an alert

@@ -3,6 +3,8 @@ package query
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/tocsin-bus/tocsin/shared/alert"
 )
 
 // Bounds of the requests to an investigator.
@@ -108,4 +110,24 @@ type SessionEntry struct {
 	Summary string `json:"summary,omitempty"`
 	Error   string `json:"error,omitempty"`
 	URL     string `json:"url"`
+}
+
+// MarshalJSON implements [json.Marshaler]. Times are in UTC, with milliseconds.
+func (e SessionEntry) MarshalJSON() ([]byte, error) {
+	wire := struct {
+		SessionID string             `json:"session_id"`
+		Status    string             `json:"status"`
+		Alert     *InvestigatedAlert `json:"alert,omitempty"`
+		Chain     string             `json:"chain"`
+		Author    string             `json:"author"`
+		Created   string             `json:"created_at"`
+		Completed string             `json:"completed_at,omitempty"`
+		Summary   string             `json:"summary,omitempty"`
+		Error     string             `json:"error,omitempty"`
+		URL       string             `json:"url"`
+	}{e.SessionID, e.Status, e.Alert, e.Chain, e.Author, alert.FormatTime(e.Created), "", e.Summary, e.Error, e.URL}
+	if !e.Completed.IsZero() {
+		wire.Completed = alert.FormatTime(e.Completed)
+	}
+	return json.Marshal(wire)
 }

@@ -39,8 +39,8 @@ func TestInvestigationWireForm(t *testing.T) {
 			SessionID: "01J", Status: "failed", Alert: about, Chain: "crash", Author: "mcp:codex", Created: at, Completed: at.Add(time.Second), Summary: "s", Error: "e", URL: "u",
 		}, {SessionID: "01H", Status: "pending", Created: at}}, Older: 3},
 			`{"sessions":[{"session_id":"01J","status":"failed","alert":{"id":"a1","app":"web","title":"New error: TypeError","dedup_key":"errors:web:1"},` +
-				`"chain":"crash","author":"mcp:codex","created_at":"2026-01-28T14:30:00Z","completed_at":"2026-01-28T14:30:01Z","summary":"s","error":"e","url":"u"},` +
-				`{"session_id":"01H","status":"pending","chain":"","author":"","created_at":"2026-01-28T14:30:00Z","url":""}],"older":3}`},
+				`"chain":"crash","author":"mcp:codex","created_at":"2026-01-28T14:30:00.000Z","completed_at":"2026-01-28T14:30:01.000Z","summary":"s","error":"e","url":"u"},` +
+				`{"session_id":"01H","status":"pending","chain":"","author":"","created_at":"2026-01-28T14:30:00.000Z","url":""}],"older":3}`},
 		{"health", query.InvestigatorHealth{Queued: 2, Running: 1, ModelsDown: []string{"m"}, ServersDown: []string{"s"}},
 			`{"queued":2,"running":1,"models_down":["m"],"servers_down":["s"]}`},
 	} {

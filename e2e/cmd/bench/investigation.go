@@ -157,7 +157,8 @@ func (w *worker) hasTools(ctx context.Context) error {
 			}
 		}
 		err := w.get(ctx, "/api/v1/system/mcp-servers", &answer)
-		return err == nil && len(answer.Servers) == 1 && answer.Servers[0].Healthy && len(answer.Servers[0].Tools) == 1
+		// The built-in server comes first.
+		return err == nil && len(answer.Servers) == 2 && answer.Servers[1].Healthy && len(answer.Servers[1].Tools) == 1
 	})
 	if !ok {
 		return fmt.Errorf("the investigator has no tools after %s:\n%s", sessionPatience, w.Log)

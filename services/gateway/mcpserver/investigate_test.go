@@ -308,7 +308,7 @@ func TestObserveInvestigations(t *testing.T) {
 	i.got()
 	got := c.call(t, "observe", `{"what":"investigations","limit":1,"app":"web","since_seconds":60}`).blocks[0]
 	const want = `{"what":"investigations","investigations":[{"session_id":"` + session01 + `","status":"completed","alert":{"id":"a1","app":"web","title":"New error","dedup_key":"errors:web:1"},` +
-		`"chain":"crash","author":"mcp:claude","created_at":"2026-01-28T14:30:00Z","completed_at":"2026-01-28T14:31:00Z","summary":"The pool␊is small. password=[REDACTED]","url":"http://h/1"}],"truncated":{"left_out":3,"before":"`
+		`"chain":"crash","author":"mcp:claude","created_at":"2026-01-28T14:30:00.000Z","completed_at":"2026-01-28T14:31:00.000Z","summary":"The pool␊is small. password=[REDACTED]","url":"http://h/1"}],"truncated":{"left_out":3,"before":"`
 	if !strings.HasPrefix(got, want) {
 		t.Fatalf("got  %s\nwant %s", got, want)
 	}
