@@ -16,6 +16,8 @@ type flow struct {
 	// own, and read the positions of the kinds that were understood.
 	regions, quoted []edit
 	read            map[int]bool
+	// patches is set if the text may have a JSON patch of a Secret.
+	patches bool
 }
 
 // flowObject is an object and the place in it that was read.
@@ -178,6 +180,19 @@ func (f *flow) announced(o *flowObject, at int) {
 
 // endEntry ends an entry of a map or list.
 func (f *flow) endEntry(o *flowObject) {
+	if f.patches && o.inValue && o.value >= 0 {
+		switch o.key {
+		case roleOperation:
+			o.operation = true
+		case rolePath:
+			o.patches = inData(o.token)
+		case roleValue:
+			if value := f.text[o.value:o.end]; value != "null" && value != `"`+SecretData+`"` {
+				o.patched = append(o.patched, edit{from: o.value, to: o.end, text: `"` + SecretData + `"`})
+			}
+		case roleNone, roleKind, roleVersion, roleData, roleItems, roleItem, roleMetadata, roleAnnotations, roleApplied, roleReviewed:
+		}
+	}
 	switch {
 	case o.inValue && o.value >= 0 && (o.role == roleData || o.key == roleApplied || o.key == roleData && f.text[o.value] != '{'):
 		if value := f.text[o.value:o.end]; value != "null" && value != "{}" {

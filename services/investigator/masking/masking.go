@@ -121,7 +121,7 @@ func New(c Config) (*Masker, error) {
 
 // digest identifies a configuration: equal digests mask equally.
 func digest(selected map[string]bool, custom []Custom) string {
-	const version = 1 // of the patterns and of the Secret's structure
+	const version = 2 // of the patterns and of the Secret's structure
 	var chosen []string
 	for _, name := range names {
 		if selected[name] && name != kubernetesSecret {
@@ -161,6 +161,9 @@ func (m *Masker) Mask(text string) (masked string) {
 }
 
 func (m *Masker) once(text string) string {
+	if strings.Contains(text, secretKind) {
+		text = maskHead(maskDumps(text))
+	}
 	text = m.redacted(maskSecrets(text, 0))
 	for _, p := range m.patterns {
 		text = replace(text, p.match(text), p.mask)

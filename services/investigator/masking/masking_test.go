@@ -115,6 +115,76 @@ func TestKubernetesSecrets(t *testing.T) {
 	}
 }
 
+// TestRareFormsOfSecrets: Secrets in admission reviews and JSON patches, as Go prints them, and those
+// whose head is cut off.
+func TestRareFormsOfSecrets(t *testing.T) {
+	t.Parallel()
+	m := newMasker(t, masking.Config{})
+	const mask = masking.SecretData
+	head := "metadata:\n  name: shop\ntype: Opaque\n"
+	numbers := fmt.Sprint([]byte(needle))
+	shop := secret{TypeMeta{"Secret", "v1"}, ObjectMeta{"shop", map[string]string{"app": "shop"}}, map[string][]byte{"a": []byte(needle), "b": []byte("x]y")}, map[string]string{"c": needle + "]z " + needle}, "Opaque"}
+	for name, c := range map[string]struct{ text, want string }{
+		"admission review": {
+			`{"kind":"AdmissionReview","request":{"kind":{"group":"","version":"v1","kind":"Secret"},"object":{"metadata":{"name":"shop"},"data":{"a":"` + needle + `"}},"oldObject":{"data":{"a":"` + needle + `"}}}}`,
+			`{"kind":"AdmissionReview","request":{"kind":{"group":"","version":"v1","kind":"Secret"},"object":{"metadata":{"name":"shop"},"data":{"a":"` + mask + `"}},"oldObject":{"data":{"a":"` + mask + `"}}}}`,
+		},
+		"admission review in YAML": {
+			"request:\n  kind:\n    kind: Secret\n    version: v1\n  object:\n    stringData:\n      a: " + needle + "\n  operation: CREATE\n",
+			"request:\n  kind:\n    kind: Secret\n    version: v1\n  object:\n    stringData:\n      a: " + mask + "\n  operation: CREATE\n",
+		},
+		"JSON patch": {
+			`kubectl patch secret shop -p='[{"op":"replace","path":"/data/a","value":"` + needle + `"},{"op":"add","path":"/metadata/labels/a","value":"visible"}]'`,
+			`kubectl patch secret shop -p='[{"op":"replace","path":"/data/a","value":"` + mask + `"},{"op":"add","path":"/metadata/labels/a","value":"visible"}]'`,
+		},
+		"JSON patch of all data": {
+			`{"resource":"secrets","patch":[{"value":{"a":"` + needle + `"},"path":"/stringData","op":"add"}]}`, `{"resource":"secrets","patch":[{"value":"` + mask + `","path":"/stringData","op":"add"}]}`,
+		},
+		"%v":  {fmt.Sprintf("got %v, want none", shop), "got {{Secret v1} {shop map[" + mask + "]} map[" + mask + "] map[" + mask + "] Opaque}, want none"},
+		"%+v": {fmt.Sprintf("got %+v", &shop), "got &{TypeMeta:{Kind:Secret APIVersion:v1} ObjectMeta:{Name:shop Labels:map[app:shop]} Data:map[" + mask + "] StringData:map[" + mask + "] Type:Opaque}"},
+		"String": {
+			"&Secret{ObjectMeta:{shop},Data:map[string][]byte{a: " + numbers + ",},Type:Opaque,StringData:map[string]string{c: " + needle + ",},Immutable:nil,}",
+			"&Secret{ObjectMeta:{shop},Data:map[string][]byte{" + mask + "},Type:Opaque,StringData:map[string]string{" + mask + "},Immutable:nil,}",
+		},
+		"%#v": {
+			`v1.Secret{Data:map[string][]uint8{"a":[]uint8{0x6e, 0x65}}, StringData:map[string]string{"c":"` + needle + `} \" x"}, Type:"Opaque"}`,
+			`v1.Secret{Data:map[string][]uint8{` + mask + `}, StringData:map[string]string{` + mask + `}, Type:"Opaque"}`,
+		},
+		"%v that is cut":         {fmt.Sprintf("{{Secret v1} {shop} map[a:%s", strings.TrimSuffix(numbers, "]")), "{{Secret v1} {shop} map[" + mask},
+		"head cut in a value":    {needle + "\n  b: " + needle + "\nkind: Secret\n" + head, mask + "\nkind: Secret\n" + head},
+		"head cut in the last":   {needle + "==\nkind: Secret\n" + head, mask + "\nkind: Secret\n" + head},
+		"head cut before a line": {"  b: |\n    " + needle + "\n\n    " + needle + "\nkind: Secret\r\n" + head, mask + "\nkind: Secret\r\n" + head},
+		"head of a list's item":  {"    b: " + needle + "\n    c: " + needle + "\n  kind: Secret\n  metadata:\n    name: shop\n", mask + "\n  kind: Secret\n  metadata:\n    name: shop\n"},
+		"head cut in JSON": {
+			needle + "\",\n        \"b\": \"" + needle + "\"\n    },\n    \"kind\": \"Secret\",\n    \"type\": \"Opaque\"\n}\n", mask + "\n    \"kind\": \"Secret\",\n    \"type\": \"Opaque\"\n}\n",
+		},
+	} {
+		got := m.Mask(c.text)
+		if got != c.want || m.Mask(got) != got {
+			t.Errorf("%s: %q becomes\n     %q, again\n     %q,\nwant %q", name, c.text, got, m.Mask(got), c.want)
+		}
+		if strings.Contains(got, needle) || strings.Contains(got, strings.Trim(numbers, "[]")) {
+			t.Errorf("%s: the masked text has the needle: %q", name, got)
+		}
+	}
+}
+
+// secret has the fields of a Secret that its printed forms show.
+type (
+	secret struct {
+		TypeMeta
+		ObjectMeta
+		Data       map[string][]byte
+		StringData map[string]string
+		Type       string
+	}
+	TypeMeta   struct{ Kind, APIVersion string }
+	ObjectMeta struct {
+		Name   string
+		Labels map[string]string
+	}
+)
+
 func TestWhatIsNoSecretStays(t *testing.T) {
 	t.Parallel()
 	m := newMasker(t, masking.Config{Groups: []string{"kubernetes"}})
@@ -128,6 +198,11 @@ func TestWhatIsNoSecretStays(t *testing.T) {
 		"func f() {\n  if x { return }\n}\nkind of Secret: none\n",
 		`{"a":"b"`, "{ don't", "{\n{\n{", "kind: Secret\nmetadata:\n  name: shop\ntype: Opaque\n",
 		"the kind: Secret is missing", "kind: Secret\ndata: {}\n", "kind: Secret\ndata:\n", "kind: Secret\ndata: null\n",
+		`{"kind":"AdmissionReview","request":{"kind":{"kind":"ConfigMap"},"object":{"data":{"color":"green"}}}}`,
+		`the secret is fine: [{"op":"replace","path":"/metadata/data","value":"green"},{"path":"/data","value":"green"}]`,
+		`{TypeMeta:{Kind:ConfigMap APIVersion:v1} Data:map[color:green]}`, "{{ConfigMap v1} {shop} map[color:green]}\n{{Secret v1} {shop} map[]}\nmap[color:green]",
+		"apiVersion: v1\nkind: Secret\nmetadata:\n  name: shop\n", "the object:\nkind: Secret\n", "- involvedObject:\n    kind: Secret\n    name: shop\n",
+		"items:\n  color: green\nkind: Secret\n", "color: green\n\nsize: large\nkind: Secret\n",
 		"failed to mount kind: Secret in pod\n---\nkind: ConfigMap\ndata:\n  color: green\n", "kind: Secret\ndata:\nimmutable: true\ntype: Opaque\n",
 	} {
 		if diff := cmp.Diff(text, m.Mask(text)); diff != "" {
@@ -397,6 +472,7 @@ func TestANeedleNeverSurvivesACut(t *testing.T) {
 var hostile = []string{
 	"{", "[", "}", "]", `{"`, `{"a":`, `"`, `'`, "{'", "- ", "-\n", "a:\n ", "kind: Secret\n", "data:\n  a: \"", "data:\n", "data: {", "data:\n a: '", "kind: Secret\ndata:\n  a: '\n", `{"kind":"Secret","data":{`, `"kind":"Secret"`, `{"items":[`, `"\"kind\":\"Secret\"`,
 	`"{\"Secret`, ":", "=", "key:", "key: ", "@", "a@", "a.@", "-----BEGIN ", "-----END ", "ssh-", "ssh-rsa ", "AKIA", "a", "A", "aaaa ", ": aaaa\n", ":  ", "Secret", "kind:Secret", "\\", "ata:", "[MASKED_X]", "[REDACTED:", "? a\n", "{\"metadata\":", "\n", "---\n", " ", "\u2028", "a:\r", "kind: Secret\u2028",
+	"{{Secret v1}", "{{Secret v1} map[", "map[a] ", "Secret{Data:map[string]string{\"\\", "Kind:Secret Data:map[", "\n  kind: Secret", `{"op":"x","path":"/data","value":"secret"},`, `{"kind":{"kind":"Secret"},"object":{"data":{"a":"b"`,
 }
 
 // Linear time is milliseconds here, quadratic time many seconds. The bound leaves room for a slow
@@ -406,7 +482,7 @@ func TestHostileTextTakesLinearTime(t *testing.T) {
 	const size, most = 256 << 10, 5 * time.Second
 	m := newMasker(t, masking.Config{Groups: []string{"all"}})
 	for _, piece := range hostile {
-		for _, before := range []string{"", "kind: Secret\ndata:\n", strings.Repeat(`{"a":`, 990), `{"kind":"Secret","data":{"a":`} {
+		for _, before := range []string{"", "kind: Secret\ndata:\n", strings.Repeat(`{"a":`, 990), `{"kind":"Secret","data":{"a":`, "{{Secret v1} "} {
 			text := before + strings.Repeat(piece, size/len(piece))
 			if took := least(most, func() { m.Mask(text) }); took > most {
 				t.Errorf("%d bytes of %q behind %q took %v, want at most %v", size, piece, before, took, most)
@@ -469,6 +545,8 @@ func BenchmarkMask(b *testing.B) {
 		"64K pods, all":        {[]string{"all"}, strings.Repeat(pod, 64<<10/len(pod))},
 		"64K secrets":          {[]string{"kubernetes"}, strings.Repeat(secret, 64<<10/len(secret))},
 		"8M log, security":     {[]string{"security"}, strings.Repeat("2026-11-22T10:00:00Z INFO request served path=/api/users status=200\n", masking.MaxText/68)},
+		"8M dumps, security":   {[]string{"security"}, strings.Repeat("{{Secret v1} {shop map[app:shop]} map[a:[104 105]] Opaque} ", masking.MaxText/60)},
+		"8M patches, security": {[]string{"security"}, strings.Repeat(`{"op":"add","path":"/data/secret","value":"x"},`, masking.MaxText/48)},
 		"8M secrets, security": {[]string{"security"}, strings.Repeat(secret, masking.MaxText/len(secret))},
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -31,6 +31,10 @@ const (
 	roleMetadata
 	roleAnnotations
 	roleApplied
+	roleReviewed
+	roleOperation
+	rolePath
+	roleValue
 )
 
 // roleOf returns the role of a key.
@@ -50,6 +54,14 @@ func roleOf(key string) role {
 		return roleAnnotations
 	case "kubectl.kubernetes.io/last-applied-configuration", "kapp.k14s.io/original", "objectset.rio.cattle.io/applied":
 		return roleApplied
+	case "object", "oldObject":
+		return roleReviewed
+	case "op":
+		return roleOperation
+	case "path":
+		return rolePath
+	case "value":
+		return roleValue
 	}
 	return roleNone
 }
@@ -90,6 +102,13 @@ type object struct {
 	// secrets are the values to mask if this is a Secret, items those of its items, to mask if
 	// this is a SecretList.
 	secrets, items []edit
+	// reviewed are the values of the objects of an admission review, to mask if reviews is set: it is
+	// one of a Secret.
+	reviewed []edit
+	reviews  bool
+	// operation and patches are set for a JSON patch of the data of an object. patched is its value.
+	operation, patches bool
+	patched            []edit
 	// broken is set if it can't be read. It is withheld from from on if it is a Secret.
 	broken bool
 	from   int
@@ -123,6 +142,12 @@ func (o *object) end(parent *object) (edits []edit) {
 			edits = append(edits, edit{from: o.from, to: endOfText, text: Withheld})
 		}
 	}
+	if o.reviews {
+		edits = append(edits, o.reviewed...)
+	}
+	if o.operation && o.patches {
+		edits = append(edits, o.patched...)
+	}
 	if parent == nil {
 		return edits
 	}
@@ -136,7 +161,11 @@ func (o *object) end(parent *object) (edits []edit) {
 		parent.items = merge(parent.items, o.secrets)
 	case roleItems:
 		parent.items = merge(parent.items, o.items)
-	case roleNone, roleKind, roleVersion, roleApplied:
+	case roleReviewed:
+		parent.reviewed = merge(parent.reviewed, o.secrets)
+	case roleKind:
+		parent.reviews = parent.reviews || o.kind == kindSecret
+	case roleNone, roleVersion, roleApplied, roleOperation, rolePath, roleValue:
 	}
 	return edits
 }
@@ -160,10 +189,11 @@ func merge(a, b []edit) []edit {
 // maskSecrets masks the data of Kubernetes Secrets in YAML and JSON, also where other text
 // surrounds it, or quotes and escapes it.
 func maskSecrets(text string, layer int) string {
-	if !strings.Contains(text, "kind") && !strings.Contains(text, "apiVersion") {
+	patches := patchesSecret(text)
+	if !patches && !strings.Contains(text, "kind") && !strings.Contains(text, "apiVersion") {
 		return text
 	}
-	f := flow{text: text, layer: layer, read: map[int]bool{}}
+	f := flow{text: text, layer: layer, read: map[int]bool{}, patches: patches}
 	f.scan()
 	b := block{text: text, regions: f.regions, read: f.read}
 	b.scan()
@@ -178,6 +208,22 @@ func maskSecrets(text string, layer int) string {
 		edits[i].to = min(edits[i].to, len(text))
 	}
 	return apply(text, edits)
+}
+
+// patchesSecret reports whether a text may have a JSON patch of a Secret: the patch itself doesn't say
+// of what it is.
+func patchesSecret(text string) bool {
+	return (strings.Contains(text, "/data") || strings.Contains(text, "/stringData")) && (strings.Contains(text, "secret") || strings.Contains(text, secretKind))
+}
+
+// inData reports whether a JSON pointer is one of an object's data.
+func inData(pointer string) bool {
+	for _, field := range []string{"/data", "/stringData"} {
+		if rest, ok := strings.CutPrefix(pointer, field); ok && (rest == "" || rest[0] == '/') {
+			return true
+		}
+	}
+	return false
 }
 
 // unread looks for a Secret with data that no structure explains, as in a diff, or in lines with
