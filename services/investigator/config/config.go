@@ -14,7 +14,7 @@ import (
 type Config struct {
 	Providers map[string]*Provider `key:"llm_providers" doc:"models, by name"`
 	Servers   map[string]*Server   `key:"mcp_servers" doc:"MCP servers, by name; tocsin is built in" names:"server"`
-	Agents    map[string]*Agent    `key:"agents" doc:"agents, by name; built in: GeneralAgent, KubernetesAgent, SynthesisAgent, ChatAgent, of which an entry replaces what it names"`
+	Agents    map[string]*Agent    `key:"agents" doc:"agents, by name; built in: GeneralAgent, KubernetesAgent, SynthesisAgent, ChatAgent; an entry replaces only the settings it names"`
 	Chains    map[string]*Chain    `key:"agent_chains" doc:"chains, by name; default is built in and takes every alert type that no other chain has"`
 	Triggers  []Trigger            `key:"triggers" doc:"which alerts start a session, the first match wins" max:"100"`
 	Defaults  Defaults             `key:"defaults" doc:"settings of all chains"`

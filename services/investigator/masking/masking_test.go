@@ -122,7 +122,7 @@ func TestRareFormsOfSecrets(t *testing.T) {
 	m := newMasker(t, masking.Config{})
 	const mask = masking.SecretData
 	head := "metadata:\n  name: shop\ntype: Opaque\n"
-	numbers := fmt.Sprint([]byte(needle))
+	numbers := fmt.Sprintf("%d", []byte(needle))
 	shop := secret{TypeMeta{"Secret", "v1"}, ObjectMeta{"shop", map[string]string{"app": "shop"}}, map[string][]byte{"a": []byte(needle), "b": []byte("x]y")}, map[string]string{"c": needle + "]z " + needle}, "Opaque"}
 	for name, c := range map[string]struct{ text, want string }{
 		"admission review": {

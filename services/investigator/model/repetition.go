@@ -18,7 +18,7 @@ const (
 // [MinRepeated] to [MaxRepeated] characters, [Repeats] times in a row, and the block has a
 // letter or a digit. So rulers and the lines of tables that are drawn with signs don't count,
 // and rows that differ in one character don't either. A shorter block counts once its
-// repetitions make up a longer one. [MaxSigns] signs in a row count too, whatever they are.
+// repetitions make up a longer one. [MaxSigns] signs in a row count too, repeated or not.
 //
 // Its time is linear in the text, and its memory constant. The zero value is ready for use.
 type Repetition struct {

@@ -114,16 +114,11 @@ func (a *responseAnswer) item(e responses.ResponseStreamEventUnion) (model.Chunk
 	}
 	switch item.Type {
 	case "reasoning":
-		var plain struct {
-			Summary []plainText `json:"summary"`
-			Content []plainText `json:"content"`
+		if texts, ok := plainTexts(raw); ok { // an unknown form may have any text
+			a.parts = append(a.parts, model.Part{Raw: json.RawMessage(raw)})
+			missing := a.missing(texts)
+			return model.Chunk{Thinking: missing}, missing != "", nil
 		}
-		if json.Unmarshal([]byte(raw), &plain) != nil { // of an unknown form: it may have any text
-			return model.Chunk{}, false, nil
-		}
-		a.parts = append(a.parts, model.Part{Raw: json.RawMessage(raw)})
-		missing := a.missing(append(plain.Summary, plain.Content...))
-		return model.Chunk{Thinking: missing}, missing != "", nil
 	case "message":
 		part := model.Part{Text: true}
 		if string(item.Phase) != "null" {
@@ -145,6 +140,16 @@ func (a *responseAnswer) item(e responses.ResponseStreamEventUnion) (model.Chunk
 // plainText is reasoning that is not encrypted.
 type plainText struct {
 	Text string `json:"text"`
+}
+
+// plainTexts returns the plain texts of a reasoning item. ok is false where it can't be read.
+func plainTexts(raw string) (texts []plainText, ok bool) {
+	var item struct {
+		Summary []plainText `json:"summary"`
+		Content []plainText `json:"content"`
+	}
+	err := json.Unmarshal([]byte(raw), &item)
+	return append(item.Summary, item.Content...), err == nil
 }
 
 // missing returns the reasoning of an item that did not come in parts before: the item is kept as it
