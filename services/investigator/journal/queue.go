@@ -121,7 +121,12 @@ func (j *Journal) Enqueue(ctx context.Context, session string, attempt int) erro
 	if attempt < 1 {
 		return fmt.Errorf("queue session %s: attempt %d, want 1 or more", session, attempt)
 	}
-	m := nats.NewMsg(bus.InvestigationQueueSubject(session, strconv.Itoa(attempt)))
+	return j.enqueue(ctx, session, attempt, 0)
+}
+
+// enqueue queues an attempt that was put back a number of times.
+func (j *Journal) enqueue(ctx context.Context, session string, attempt, requeued int) error {
+	m := nats.NewMsg(queueSubject(session, attempt, requeued))
 	// No Nats-Msg-Id: it would be remembered for longer than the message is queued, and the
 	// sweep could not queue it again.
 	_, err := j.publish(ctx, m)
@@ -155,7 +160,7 @@ func (j *Journal) Queued(ctx context.Context) ([]Queued, error) {
 			return nil, fmt.Errorf("read the queue of sessions: %w", err)
 		}
 		for _, m := range msgs {
-			if session, attempt, ok := parseQueued(m.Subject); ok {
+			if session, attempt, _, ok := parseQueued(m.Subject); ok {
 				all = append(all, Queued{session, attempt, m.Time})
 			}
 			from = m.Seq + 1
@@ -166,13 +171,28 @@ func (j *Journal) Queued(ctx context.Context) ([]Queued, error) {
 	}
 }
 
-func parseQueued(subject string) (session string, attempt int, ok bool) {
+// queueSubject returns the subject that queues an attempt which was put back a number of times. Each
+// number has its own subject: the new message is stored before the old one is removed.
+func queueSubject(session string, attempt, requeued int) string {
+	token := strconv.Itoa(attempt)
+	if requeued > 0 {
+		token += "-" + strconv.Itoa(requeued)
+	}
+	return bus.InvestigationQueueSubject(session, token)
+}
+
+func parseQueued(subject string) (session string, attempt, requeued int, ok bool) {
 	parts := strings.Split(subject, ".")
 	if len(parts) != 4 || CheckSession(parts[1]) != nil {
-		return "", 0, false
+		return "", 0, 0, false
 	}
-	attempt, err := strconv.Atoi(parts[3])
-	return parts[1], attempt, err == nil && attempt > 0 && subject == bus.InvestigationQueueSubject(parts[1], strconv.Itoa(attempt))
+	number, count, again := strings.Cut(parts[3], "-")
+	attempt, err := strconv.Atoi(number)
+	if again && err == nil {
+		requeued, err = strconv.Atoi(count)
+	}
+	ok = err == nil && attempt > 0 && requeued >= 0 && subject == queueSubject(parts[1], attempt, requeued)
+	return parts[1], attempt, requeued, ok
 }
 
 // Due is an attempt that needs a worker.
@@ -289,12 +309,13 @@ func (q *Queue) pull(ctx context.Context) (*Claim, error) {
 	default:
 		return nil, fmt.Errorf("the bus answered %s %s", status, m.Header.Get("Description"))
 	}
-	session, attempt, ok := parseQueued(m.Subject)
+	session, attempt, requeued, ok := parseQueued(m.Subject)
 	if !ok {
 		q.j.log.Warn("a message of no session is removed from the queue", "subject", m.Subject)
 		return nil, m.Respond([]byte(ackDone))
 	}
 	c := newClaim(ctx, q.j, m.Reply, session, attempt, deliveries(m.Reply), sent)
+	c.Requeued = requeued
 	go c.beat()
 	return c, nil
 }
@@ -329,6 +350,8 @@ type Claim struct {
 	Attempt int
 	// Deliveries counts the workers that were given this attempt, this one included.
 	Deliveries int
+	// Requeued is how often the attempt was put back with [Claim.Requeue].
+	Requeued int
 
 	j     *Journal
 	reply string
@@ -439,15 +462,20 @@ func (c *Claim) Done() error {
 	return nil
 }
 
-// Requeue puts the attempt at the end of the queue, behind those that wait. Where the process ends
-// in the middle of it, the attempt is no longer queued: use it only for what may be left out.
+// Requeue puts the attempt at the end of the queue, behind those that wait. It is never out of the
+// queue: where the process ends in the middle, the attempt is there twice, and the second worker finds
+// what the first one did. The error is that of Done, or of [Journal.Enqueue]; then the claim is still
+// in force.
 func (c *Claim) Requeue() error {
-	if err := c.Done(); err != nil {
+	if !c.Valid(time.Now()) {
+		return fmt.Errorf("queue session %s again: %w", c.Session, ErrLost)
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, ackTimeout)
+	defer cancel()
+	if err := c.j.enqueue(ctx, c.Session, c.Attempt, c.Requeued+1); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), ackTimeout)
-	defer cancel()
-	return c.j.Enqueue(ctx, c.Session, c.Attempt)
+	return c.Done()
 }
 
 // Release gives the session back, to be given to another worker at once and before those that

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -329,27 +330,106 @@ func TestConsumerIsRestored(t *testing.T) {
 	none(t, q)
 }
 
-// TestRequeue: an attempt that is queued again comes after those that wait.
+// TestRequeue: an attempt that is queued again comes after those that wait, and its new message is
+// stored before the old one is removed.
 func TestRequeue(t *testing.T) {
-	j, _ := open(t)
+	j, c := open(t)
 	q := must(j.OpenQueue(t.Context(), 1))(t)
 	ids := enqueue(t, j, 2)
-	first := next(t, q)
-	if err := first.Requeue(); err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Requeue(); !errors.Is(err, journal.ErrLost) {
-		t.Errorf("Requeue of a claim that is over = %v, want ErrLost", err)
-	}
-	var order []string
-	for range 2 {
-		c := next(t, q)
-		order = append(order, c.Session+"."+strconv.Itoa(c.Attempt))
-		if err := c.Done(); err != nil {
+	for n := range 3 {
+		first := next(t, q)
+		if first.Session != ids[0] || first.Attempt != 1 || first.Requeued != n {
+			t.Fatalf("claim = %s, attempt %d, requeued %d times, want %s, 1, %d", first.Session, first.Attempt, first.Requeued, ids[0], n)
+		}
+		held := messagesOf(t, c, ids[0])
+		if err := first.Requeue(); err != nil {
+			t.Fatal(err)
+		}
+		stored := messagesOf(t, c, ids[0])
+		if len(held) != 1 || len(stored) != 1 || held[0] == stored[0] {
+			t.Errorf("messages of the session before %v and after %v, want one each, on another subject: it is stored before the other is removed", held, stored)
+		}
+		if err := first.Requeue(); !errors.Is(err, journal.ErrLost) {
+			t.Errorf("Requeue of a claim that is over = %v, want ErrLost", err)
+		}
+		other := next(t, q)
+		if other.Session != ids[1] {
+			t.Errorf("next claim = %s, want %s, which waits", other.Session, ids[1])
+		}
+		if err := other.Requeue(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff([]string{ids[1] + ".1", ids[0] + ".1"}, order); diff != "" {
-		t.Errorf("order (-want +got):\n%s", diff)
+	if diff := cmp.Diff(ids, sessions(must(j.Queued(t.Context()))(t))); diff != "" {
+		t.Errorf("Queued (-want +got):\n%s", diff)
 	}
+}
+
+// TestRequeueInterrupted: a process that ends between the two steps of Requeue leaves the attempt in
+// the queue twice, and both leave it.
+func TestRequeueInterrupted(t *testing.T) {
+	j, c := open(t)
+	q := must(j.OpenQueue(t.Context(), 2))(t)
+	id := enqueue(t, j, 1)[0]
+	// What the process that ended stored before it removed the old message.
+	if _, err := c.JS.Publish(t.Context(), bus.InvestigationQueueSubject(id, "1-1"), nil); err != nil {
+		t.Fatal(err)
+	}
+	first, second := next(t, q), next(t, q)
+	if first.Requeued != 0 || second.Requeued != 1 || second.Attempt != 1 {
+		t.Fatalf("claims requeued %d and %d times, attempt %d; want 0, 1, attempt 1", first.Requeued, second.Requeued, second.Attempt)
+	}
+	// Whichever order they end in, one is left as long as one is put back.
+	for _, c := range []*journal.Claim{first, second} {
+		if err := c.Requeue(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	third := next(t, q)
+	if third.Requeued != 2 {
+		t.Errorf("the third claim was requeued %d times, want 2", third.Requeued)
+	}
+	if err := third.Done(); err != nil {
+		t.Fatal(err)
+	}
+	none(t, q)
+}
+
+// TestForeignQueueMessages: what names no attempt is removed from the queue.
+func TestForeignQueueMessages(t *testing.T) {
+	j, c := open(t)
+	q := must(j.OpenQueue(t.Context(), 1))(t)
+	id := journal.NewSession()
+	for _, token := range []string{"0", "x", "1-0", "1-x", "1--1", "01", "1-01", "-1"} {
+		if _, err := c.JS.Publish(t.Context(), bus.InvestigationQueueSubject(id, token), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if queued := must(j.Queued(t.Context()))(t); len(queued) != 0 {
+		t.Errorf("Queued = %v, want none", queued)
+	}
+	none(t, q)
+	if left := messagesOf(t, c, id); len(left) != 0 {
+		t.Errorf("messages %v are left, want none", left)
+	}
+}
+
+// messagesOf returns the subjects of the messages that the queue has of a session.
+func messagesOf(t *testing.T, c *bus.Session, session string) []string {
+	t.Helper()
+	var subjects []string
+	for _, m := range must(c.Read(t.Context(), bus.StreamInvestigationQueue, 1, 100))(t) {
+		if strings.Contains(m.Subject, session) {
+			subjects = append(subjects, m.Subject)
+		}
+	}
+	return subjects
+}
+
+func sessions(queued []journal.Queued) []string {
+	var ids []string
+	for _, q := range queued {
+		ids = append(ids, q.Session)
+	}
+	return ids
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
 	"github.com/tocsin-bus/tocsin/services/investigator/session"
@@ -13,7 +13,8 @@ import (
 
 // finish runs the hook of the end, after that of the start. Neither holds the session's place for
 // long: a hook of the start that takes longer is cancelled, and after a hook of the end that fails
-// the session goes to the end of the queue.
+// the session goes to the end of the queue. Its place in the queue is the record that the hook of the
+// end is still to be called, whichever process ends.
 func (r *run) finish(abort context.Context) error {
 	r.stop()
 	if !r.started(abort) {
@@ -22,10 +23,8 @@ func (r *run) finish(abort context.Context) error {
 			r.log.Warn("the hook of the session's start does not end; its end does not wait for it")
 		}
 	}
-	turn, cancel := context.WithTimeout(abort, hookTurn)
-	defer cancel()
 	over := false
-	done := r.call(turn, "ended", func(ctx context.Context, _ *session.Session) error {
+	done := r.turn(abort, func(ctx context.Context, _ *session.Session) error {
 		// It may have been started again since it ended, by a request or an earlier try.
 		messages, err := r.cfg.Journal.Read(ctx, r.id, 0)
 		if err != nil {
@@ -47,13 +46,51 @@ func (r *run) finish(abort context.Context) error {
 		return errOver
 	case done:
 		return nil
+	}
+	return r.postpone(abort)
+}
+
+// postpone returns what becomes of a session whose hook of the end failed: [errPostponed], nil where it
+// failed too often, or [errDrained].
+func (r *run) postpone(abort context.Context) error {
+	switch {
 	case abort.Err() != nil:
 		return errDrained
-	case time.Since(r.s.EndedAt()) > hookPatience:
-		r.log.Error("what follows from the session's end is left out: its hook failed for too long", "after", hookPatience)
+	case r.claim.Requeued() >= maxTurns:
+		r.log.Error("what follows from the session's end is left out: its hook failed too often", "turns", r.claim.Requeued())
 		return nil
 	}
 	return errPostponed
+}
+
+// turn calls the hook of the end: until it succeeds or [hookTurn] is over, and once where the session
+// was put back before. It is false where the hook failed.
+func (r *run) turn(abort context.Context, hook Hook, s *session.Session) bool {
+	if r.claim.Requeued() == 0 {
+		ctx, cancel := context.WithTimeout(abort, hookTurn)
+		defer cancel()
+		return r.call(ctx, "ended", hook, s)
+	}
+	err := r.once(abort, hook, s)
+	if err == nil {
+		return true
+	}
+	level := slog.LevelDebug
+	if r.claim.Requeued()%loggedTurns == 0 {
+		level = slog.LevelWarn
+	}
+	r.log.Log(abort, level, "what follows from the session's end failed again; it stays in the queue", "turns", r.claim.Requeued(), "error", err)
+	sleep(abort, maxPause) // no session may wait, and then it is claimed again at once
+	return false
+}
+
+// once calls a hook once.
+func (r *run) once(ctx context.Context, hook Hook, s *session.Session) error {
+	return r.protect(func() error {
+		ctx, cancel := context.WithTimeout(ctx, hookTimeout)
+		defer cancel()
+		return hook(ctx, s)
+	})
 }
 
 // started waits for the hook of the start, and reports whether it is done.
@@ -66,11 +103,7 @@ func (r *run) started(abort context.Context) bool {
 // call calls a hook until it succeeds. It is false where ctx ends before.
 func (r *run) call(ctx context.Context, name string, hook Hook, s *session.Session) bool {
 	for pause := minPause; ; pause = min(2*pause, maxPause) {
-		err := r.protect(func() error {
-			once, cancel := context.WithTimeout(ctx, hookTimeout)
-			defer cancel()
-			return hook(once, s)
-		})
+		err := r.once(ctx, hook, s)
 		switch {
 		case err == nil:
 			return true
@@ -98,6 +131,9 @@ func (r *run) fail(ctx, abort context.Context, cause error) error {
 			return errReplaced
 		}
 		r.last = messages[len(messages)-1].Seq
+		if hasEnd(messages[len(messages)-1]) { // an earlier try stored it
+			return r.finishFailed(abort, messages, text)
+		}
 		data, err := session.Encode([]session.Fact{{Time: now(), Ended: &session.Ended{Status: session.StatusFailed, Error: text}}})
 		if err != nil {
 			return err
@@ -114,39 +150,46 @@ func (r *run) fail(ctx, abort context.Context, cause error) error {
 			sleep(abort, maxPause)
 			continue
 		}
-		err = r.protect(func() error {
-			if err := r.load(abort); err != nil {
-				return err
-			}
-			r.observe([]session.Fact{{Time: now(), Ended: &session.Ended{Status: session.StatusFailed}}})
-			return r.finish(abort)
-		})
-		if errors.Is(err, errInternal) { // no worker can fold it: it leaves the queue
-			return r.finishAbridged(abort, messages, text)
-		}
-		return err
+		r.observe([]session.Fact{{Time: now(), Ended: &session.Ended{Status: session.StatusFailed}}})
+		return r.finishFailed(abort, messages, text)
 	}
+}
+
+// hasEnd reports whether a message ends the session.
+func hasEnd(m journal.Message) bool {
+	facts, err := session.Decode(m.Data)
+	return err == nil && slices.ContainsFunc(facts, func(f session.Fact) bool { return f.Ended != nil })
+}
+
+// finishFailed runs the hook of the end for a session that an error of the engine has ended.
+func (r *run) finishFailed(abort context.Context, messages []journal.Message, reason string) error {
+	err := r.protect(func() error {
+		if err := r.load(abort); err != nil {
+			return err
+		}
+		return r.finish(abort)
+	})
+	if errors.Is(err, errInternal) { // no worker can fold it
+		return r.finishAbridged(abort, messages, reason)
+	}
+	return err
 }
 
 // finishAbridged runs the hook of the end for a session that can't be folded: for the session that
 // its submission and its retries alone make, failed for the given reason.
 func (r *run) finishAbridged(abort context.Context, messages []journal.Message, reason string) error {
-	turn, cancel := context.WithTimeout(abort, hookTurn)
-	defer cancel()
 	err := r.protect(func() error {
 		s, err := abridge(messages, reason)
-		if err == nil && !r.call(turn, "ended", r.cfg.Ended, s) {
-			err = errDrained
+		if err == nil && !r.turn(abort, r.cfg.Ended, s) {
+			return r.postpone(abort)
 		}
 		return err
 	})
 	switch {
-	case err == nil, errors.Is(err, errOver):
-	case abort.Err() != nil:
-		return errDrained
-	default:
-		r.log.Error("what follows from the end of a session that can't be read is left out", "error", err)
+	case err == nil, errors.Is(err, errPostponed), errors.Is(err, errDrained), errors.Is(err, errOver):
+		return err
 	}
+	r.log.Error("what follows from the end of a session that can't be read is left out", "error", err)
 	return errOver
 }
 

@@ -127,13 +127,40 @@ func TestHooksThatFailHoldNoPlace(t *testing.T) {
 			}
 			m.submit(testID, testPlan())
 			_, stop := w.worker(m, "a")
-			time.Sleep(hookPatience - hookTurn)
+			time.Sleep(hookTurn + (maxTurns-1)*maxPause)
 			if n := m.left(); n != 1 {
-				t.Errorf("%d claims and places in the queue, want 1 before the patience is over", n)
+				t.Errorf("%d claims and places in the queue, want 1 before the last turn", n)
 			}
-			time.Sleep(3 * hookTurn)
+			time.Sleep(hookTurn + 2*maxPause)
 			if n := m.left(); n != 0 {
 				t.Errorf("%d claims and places in the queue, want none after it", n)
+			}
+			stop()
+		})
+	})
+	t.Run("for an hour, and then works", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			m, w := newMemory(), newWorld()
+			var mended atomic.Bool
+			w.hook = func(hook string) error {
+				if hook == "ended" && !mended.Load() {
+					return errors.New("the bus refuses it")
+				}
+				return nil
+			}
+			// It ended long ago: no process ran since, or none reached the bus.
+			m.foreign(testID, submitted(testID, testPlan()), session.Fact{Claimed: &session.Claimed{Worker: "gone", Epoch: 1}}, session.Fact{Ended: &session.Ended{Status: session.StatusFailed}})
+			m.enqueue(testID, 1)
+			time.Sleep(time.Hour)
+			_, stop := w.worker(m, "a")
+			time.Sleep(time.Hour)
+			mended.Store(true)
+			time.Sleep(2 * maxPause)
+			if diff := cmp.Diff([]string{testID + " failed"}, w.ends()); diff != "" {
+				t.Errorf("hook ended (-want +got):\n%s", diff)
+			}
+			if n := m.left(); n != 0 {
+				t.Errorf("%d claims and places in the queue, want none", n)
 			}
 			stop()
 		})
@@ -160,8 +187,12 @@ func TestHookOfASessionThatCannotBeRead(t *testing.T) {
 				m.mu.Unlock()
 				m.enqueue(testID, attempt)
 				var got []string
+				began, unreachable := time.Now(), 10*time.Minute
 				cfg := w.config("a", m, m, m)
 				cfg.Ended = func(_ context.Context, s *session.Session) error {
+					if time.Since(began) < unreachable {
+						return errAway
+					}
 					text := session.Summary(s).ErrorMessage
 					if s.Attempt() != attempt || text == nil || !strings.Contains(*text, "internal error") {
 						t.Errorf("attempt %d with the error %v, want %d with an internal error", s.Attempt(), text, attempt)
@@ -172,9 +203,12 @@ func TestHookOfASessionThatCannotBeRead(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan struct{})
 				go func() { defer close(done); _ = New(cfg).Run(ctx) }()
-				time.Sleep(time.Minute)
+				time.Sleep(unreachable + time.Minute)
 				cancel()
 				<-done
+				if n, want := len(m.logs[testID]), 3; n != want {
+					t.Errorf("%d messages in the log, want %d: the end is stored once", n, want)
+				}
 				if diff := cmp.Diff([]string{testID + " failed"}, got); diff != "" {
 					t.Errorf("hook ended (-want +got):\n%s", diff)
 				}

@@ -40,8 +40,9 @@ type memory struct {
 }
 
 type queued struct {
-	id      string
-	attempt int
+	id       string
+	attempt  int
+	requeued int
 }
 
 func newMemory() *memory {
@@ -156,7 +157,7 @@ func (m *memory) Get(_ context.Context, _, digest string) ([]byte, error) {
 func (m *memory) enqueue(id string, attempt int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.queue = append(m.queue, queued{id, attempt})
+	m.queue = append(m.queue, queued{id: id, attempt: attempt})
 	m.signal()
 }
 
@@ -241,6 +242,7 @@ type memoryClaim struct {
 
 func (c *memoryClaim) Session() string       { return c.queued.id }
 func (c *memoryClaim) Attempt() int          { return c.queued.attempt }
+func (c *memoryClaim) Requeued() int         { return c.queued.requeued }
 func (c *memoryClaim) Over() <-chan struct{} { return c.over }
 
 func (c *memoryClaim) Valid() bool {
@@ -277,7 +279,12 @@ func (c *memoryClaim) Requeue() error {
 	if err := c.Done(); err != nil {
 		return err
 	}
-	c.m.enqueue(c.queued.id, c.queued.attempt)
+	c.m.mu.Lock()
+	defer c.m.mu.Unlock()
+	again := c.queued
+	again.requeued++
+	c.m.queue = append(c.m.queue, again)
+	c.m.signal()
 	return nil
 }
 

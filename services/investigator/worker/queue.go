@@ -50,6 +50,7 @@ type journalClaim struct{ claim *journal.Claim }
 
 func (c journalClaim) Session() string       { return c.claim.Session }
 func (c journalClaim) Attempt() int          { return c.claim.Attempt }
+func (c journalClaim) Requeued() int         { return c.claim.Requeued }
 func (c journalClaim) Valid() bool           { return c.claim.Valid(time.Now()) }
 func (c journalClaim) Over() <-chan struct{} { return c.claim.Context().Done() }
 func (c journalClaim) Done() error           { return c.claim.Done() }

@@ -41,12 +41,14 @@ const (
 	minPause = 50 * time.Millisecond
 	maxPause = time.Second
 	// hookTimeout bounds one run of a hook, and hookTurn the tries of the hook of the end while the
-	// session has a place: then it goes to the end of the queue, behind the sessions that wait.
-	// hookPatience is the time from the session's end in which the hook has to succeed. After that
-	// the session leaves the queue without.
-	hookTimeout  = 10 * time.Second
-	hookTurn     = 15 * time.Second
-	hookPatience = 5 * time.Minute
+	// session has a place: then it goes to the end of the queue, behind the sessions that wait. After
+	// that it has one try each time it is claimed. maxTurns is how often it is claimed before it
+	// leaves the queue without: after 3 h or more, in which the bus was reachable.
+	hookTimeout = 10 * time.Second
+	hookTurn    = 15 * time.Second
+	maxTurns    = 10_000
+	// loggedTurns is the number of turns of which one is logged as a warning.
+	loggedTurns = 100
 	// gatherTimeout bounds [Gatherer.Gather], beyond its own bound of 30 ms.
 	gatherTimeout = 500 * time.Millisecond
 )
@@ -82,13 +84,15 @@ type Claim interface {
 	Session() string
 	// Attempt is the number of the attempt that is queued, from 1.
 	Attempt() int
+	// Requeued is how often Requeue put the attempt back.
+	Requeued() int
 	// Valid reports whether an effect may start now: the bus gives the session to no other worker
 	// for a second at least. A claim that was not valid once stays so.
 	Valid() bool
 	// Over is closed when the claim is no longer valid.
 	Over() <-chan struct{}
 	// Done takes the attempt from the queue. Release gives it back at once. Requeue moves it to the
-	// end of the queue.
+	// end of the queue; it is in the queue at any moment.
 	Done() error
 	Release()
 	Requeue() error
