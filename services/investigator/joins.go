@@ -53,7 +53,7 @@ func (j *joins) add(ctx context.Context, id, text string) (open bool, err error)
 		if counts = notes >= keptJoins; counts {
 			return nil
 		}
-		return &session.Noted{Text: "Another alert with the same dedup_key arrived: " + session.Excerpt(text, maxJoinNote, "the alert is longer")}
+		return &session.Noted{Joined: true, Text: "Another alert with the same dedup_key arrived: " + session.Excerpt(text, maxJoinNote, "the alert is longer")}
 	})
 	if err != nil || !counts {
 		return open, err
@@ -110,7 +110,7 @@ func (j *joins) flush(id string) {
 
 func (j *joins) write(ctx context.Context, id string, n int) error {
 	_, err := j.change(ctx, id, func(int) *session.Noted {
-		return &session.Noted{Text: "Further alerts with the same dedup_key arrived.", Count: n}
+		return &session.Noted{Joined: true, Text: "Further alerts with the same dedup_key arrived.", Count: n}
 	})
 	return err
 }

@@ -53,7 +53,7 @@ func (l *sessionLog) view(ctx context.Context, id string, f func(*session.Sessio
 	return l.viewNoted(ctx, id, func(s *session.Session, _ int) error { return f(s) })
 }
 
-// viewNoted is view with the number of alerts that joined the session.
+// viewNoted is view with the number of notes about alerts that joined the session.
 func (l *sessionLog) viewNoted(ctx context.Context, id string, f func(s *session.Session, notes int) error) error {
 	if journal.CheckSession(id) != nil {
 		return errNoSession
@@ -128,7 +128,7 @@ func (l *sessionLog) update(ctx context.Context, e *foldedSession) error {
 			return fmt.Errorf("read session %s: message %d: %w", e.id, m.Seq, err)
 		}
 		for _, f := range facts {
-			if f.Noted != nil {
+			if f.Noted != nil && f.Noted.Joined {
 				e.notes++
 			}
 		}
@@ -142,7 +142,7 @@ func (l *sessionLog) change(ctx context.Context, id string, decide func(*session
 	return l.changeNoted(ctx, id, func(s *session.Session, _ int) ([]session.Fact, error) { return decide(s) })
 }
 
-// changeNoted is change with the number of alerts that joined the session.
+// changeNoted is change with the number of notes about alerts that joined the session.
 func (l *sessionLog) changeNoted(ctx context.Context, id string, decide func(s *session.Session, notes int) ([]session.Fact, error)) error {
 	for range maxChanges {
 		var data []byte

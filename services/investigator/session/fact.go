@@ -70,6 +70,8 @@ type Noted struct {
 	Text string `json:"text"`
 	// Count is how many the note stands for; 0 and 1 mean one.
 	Count int `json:"count,omitempty"`
+	// Joined means that it stands for alerts that joined the session.
+	Joined bool `json:"joined,omitempty"`
 }
 
 // Claimed means that a worker has the session. Only facts of the newest epoch's worker are its
