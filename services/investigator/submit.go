@@ -87,6 +87,20 @@ type Request struct {
 	Author string
 	// IdempotencyKey gives the same answer to the same request, which BodyDigest identifies.
 	IdempotencyKey, BodyDigest string
+	// byTrigger separates the keys of triggers from those that clients choose.
+	byTrigger bool
+}
+
+// triggerScope begins the stored Idempotency-Keys of triggers. It is not UTF-8, as the key of a client
+// must be: so a client can neither meet nor use the key of an alert.
+const triggerScope = "\xfftrigger "
+
+// storedIdempotencyKey returns the key under which the answer is stored.
+func (r Request) storedIdempotencyKey() string {
+	if r.byTrigger {
+		return triggerScope + r.IdempotencyKey
+	}
+	return r.IdempotencyKey
 }
 
 // Answer is the answer to a submission.
@@ -163,12 +177,12 @@ func (s *submitter) submit(ctx context.Context, r Request) (Answer, error) {
 		if err := checkIdempotencyKey(r.IdempotencyKey); err != nil {
 			return Answer{}, err
 		}
-		unlock, err := s.lockKey(ctx, r.IdempotencyKey)
+		unlock, err := s.lockKey(ctx, r.storedIdempotencyKey())
 		if err != nil {
 			return Answer{}, err
 		}
 		defer unlock()
-		stored, known, err := s.journal.Recall(ctx, r.IdempotencyKey, r.BodyDigest)
+		stored, known, err := s.journal.Recall(ctx, r.storedIdempotencyKey(), r.BodyDigest)
 		if err != nil {
 			return Answer{}, explainKey(err)
 		}
@@ -290,7 +304,7 @@ func (s *submitter) confirm(ctx context.Context, r Request) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmTimeout)
 	defer cancel()
-	if err := s.journal.Confirm(ctx, r.IdempotencyKey, r.BodyDigest); err != nil {
+	if err := s.journal.Confirm(ctx, r.storedIdempotencyKey(), r.BodyDigest); err != nil {
 		s.logger.Info("a request with an Idempotency-Key could not be confirmed; its repetition looks whether it took effect", "error", err)
 	}
 }
@@ -315,7 +329,7 @@ func (s *submitter) remember(ctx context.Context, r Request, a Answer) (stored A
 	if err != nil {
 		return Answer{}, false, fmt.Errorf("encode an answer: %w", err)
 	}
-	earlier, known, err := s.journal.Remember(ctx, r.IdempotencyKey, r.BodyDigest, data)
+	earlier, known, err := s.journal.Remember(ctx, r.storedIdempotencyKey(), r.BodyDigest, data)
 	if err != nil || !known {
 		return a, false, explainKey(err)
 	}

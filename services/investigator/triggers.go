@@ -310,8 +310,7 @@ func (r *triggerRun) submit(ctx context.Context, a alert.Alert, chain string) (t
 	digest := digestOf([]byte(a.ID))
 	request := Request{
 		Chain: chain, Alert: &original, Author: AuthorTrigger,
-		// The alert's id may be long, and clients choose keys too.
-		IdempotencyKey: AuthorTrigger + " " + digest, BodyDigest: digest,
+		IdempotencyKey: digest, BodyDigest: digest, byTrigger: true, // the alert's id may be long
 	}
 	if a.DedupKey == "" { // else the submission takes it
 		request.DedupKey = trigger.Key(a)

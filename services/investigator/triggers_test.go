@@ -357,6 +357,44 @@ func TestTriggersAreIdempotent(t *testing.T) {
 	r.wantInvestigated("open", "ended", "both")
 }
 
+// TestTriggersShareNoKeysWithClients: the key of an alert can be computed from its id, and a client that
+// uses it first neither stops the trigger nor gets its answer.
+func TestTriggersShareNoKeysWithClients(t *testing.T) {
+	r := newTriggerRig(t, kubernetesTrigger)
+	digest := digestOf([]byte("open"))
+	keys := []string{digest, AuthorTrigger + " " + digest}
+	ids := map[string]bool{}
+	post := func(key string) string {
+		t.Helper()
+		return r.post(`{"data":"of a client"}`, "Idempotency-Key", key)
+	}
+	for _, key := range keys {
+		ids[post(key)] = true
+	}
+	r.read()
+	r.raise("open")
+	r.handled()
+	var list listed
+	r.get("/api/v1/sessions", &list)
+	started := 0
+	for _, it := range list.Sessions {
+		if it.Author == AuthorTrigger {
+			started++
+		}
+	}
+	if started != 1 {
+		t.Errorf("the trigger started %d sessions of the alert, want 1", started)
+	}
+	for _, key := range keys {
+		if id := post(key); !ids[id] {
+			t.Errorf("the repetition with the key %q has session %s, want that of its first request", key, id)
+		}
+	}
+	if len(ids) != len(keys) {
+		t.Errorf("%d sessions of clients, want %d", len(ids), len(keys))
+	}
+}
+
 func TestTriggersOverLimits(t *testing.T) {
 	for name, c := range map[string]struct{ queue, reason string }{
 		"max_per_hour": {"queue: { max_per_hour: 2 }\n", "max_per_hour is 2"},
