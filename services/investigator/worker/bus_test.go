@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
 	"github.com/tocsin-bus/tocsin/services/investigator/session"
@@ -225,6 +227,163 @@ func TestBusTakeover(t *testing.T) {
 	}
 	if len(second.started) != 1 || len(second.ended) != 1 {
 		t.Errorf("hooks started %v and ended %v of the second worker, want one call each", second.started, second.ended)
+	}
+}
+
+// killer ends workers in the middle of a step, one after the other.
+type killer struct {
+	*world
+	t       testing.TB
+	rig     *bustest.Rig
+	reached chan string
+	// kills is how often the worker ends at a step.
+	kills map[string]int
+	// gone has the workers whose process ended, and restore how their connections come back, so that
+	// the test can stop them.
+	gone, restore []func()
+}
+
+func newKiller(t testing.TB, kills map[string]int) *killer {
+	k := &killer{world: newWorld(), t: t, rig: external(t), reached: make(chan string), kills: kills}
+	k.answer = func(ctx context.Context, r model.Request, turn int, onChunk func(int, model.Chunk)) (model.Answer, error) {
+		step := fmt.Sprintf("model %d", turn)
+		if len(r.Tools) == 0 {
+			step = "summary"
+		}
+		if err := k.hold(ctx, step); err != nil {
+			return model.Answer{}, err
+		}
+		return script(ctx, r, turn, onChunk)
+	}
+	k.tool = func(ctx context.Context, arguments string) ToolResult {
+		if err := k.hold(ctx, "tool "+arguments); err != nil {
+			return ToolResult{IsError: true, Text: err.Error()}
+		}
+		return ToolResult{Text: "3 pods"}
+	}
+	return k
+}
+
+// hold stays in a step until its worker is stopped, as often as the worker ends there.
+func (k *killer) hold(ctx context.Context, step string) error {
+	k.mu.Lock()
+	ends := k.kills[step] > 0
+	k.kills[step]--
+	k.mu.Unlock()
+	if !ends {
+		return nil
+	}
+	select {
+	case k.reached <- step:
+		<-ctx.Done()
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
+
+// await returns the step at which a worker stands.
+func (k *killer) await() string {
+	k.t.Helper()
+	select {
+	case step := <-k.reached:
+		return step
+	case <-time.After(30 * time.Second):
+		k.t.Fatal("no worker came to a step at which it ends, in 30 s")
+		return ""
+	}
+}
+
+// kill runs a worker until it stands at a step at which it ends, and cuts it off there.
+func (k *killer) kill(n int) (step string) {
+	k.t.Helper()
+	proxy := bustest.NewProxy(k.t, k.rig.URL())
+	stop := serve(k.t, through(k.rig, proxy), k.world, fmt.Sprint("worker ", n), five)
+	step = k.await()
+	proxy.Cut()
+	k.gone, k.restore = append(k.gone, stop), append(k.restore, proxy.Restore)
+	return step
+}
+
+// close stops the workers that were cut off.
+func (k *killer) close() {
+	for _, restore := range k.restore {
+		restore()
+	}
+	for _, stop := range k.gone {
+		stop()
+	}
+}
+
+// Five takeovers in a row without a new fact fail the session. A shutdown in good order is none.
+func TestBusKillsAtTheSameStep(t *testing.T) {
+	t.Parallel()
+	k := newKiller(t, map[string]int{"model 1": maxKills + 1})
+	_, j := open(t, k.rig.Config(bus.RoleInvestigator))
+	id := submit(t, j)
+	for n := range maxKills {
+		k.kill(n)
+		if n == 2 {
+			stop := serve(t, k.rig.Config(bus.RoleInvestigator), k.world, "in good order", five)
+			k.await()
+			stop()
+		}
+	}
+	serve(t, k.rig.Config(bus.RoleInvestigator), k.world, "last", five)
+	s, facts := over(t, j, id)
+	k.close()
+	want := `the process ended 5 times at the same step: triage asked claude in the stage "investigation"`
+	got := session.Summary(s)
+	if got.ErrorMessage == nil || *got.ErrorMessage != want || s.Status() != session.StatusFailed {
+		t.Errorf("status %s, error %v, want failed and %q", s.Status(), got.ErrorMessage, want)
+	}
+	once(t, facts)
+	if diff := cmp.Diff([]string{id + " failed"}, slices.Compact(k.ends())); diff != "" {
+		t.Errorf("hook ended (-want +got):\n%s", diff)
+	}
+	if n := k.requests(); n != 1+maxKills+1 {
+		t.Errorf("%d requests to models, want %d: the first one, and one of each worker at the same step", n, 1+maxKills+1)
+	}
+}
+
+// maxKills is how often the process may end at one step.
+const maxKills = 5
+
+// A session completes however often the process ends, as long as each worker finishes a step.
+func TestBusKillsWithProgress(t *testing.T) {
+	t.Parallel()
+	steps := []string{"model 0", `tool {"page":1}`, "model 1", `tool {"page":2}`, "model 2", "summary"}
+	if len(steps) <= maxKills {
+		t.Fatalf("%d steps, want more than the %d takeovers that fail a session", len(steps), maxKills)
+	}
+	kills := map[string]int{}
+	for _, step := range steps {
+		kills[step] = 1
+	}
+	k := newKiller(t, kills)
+	_, j := open(t, k.rig.Config(bus.RoleInvestigator))
+	id := submit(t, j)
+	var killed []string
+	for n := range steps {
+		killed = append(killed, k.kill(n))
+	}
+	serve(t, k.rig.Config(bus.RoleInvestigator), k.world, "last", five)
+	s, facts := over(t, j, id)
+	k.close()
+	if diff := cmp.Diff(steps, killed); diff != "" {
+		t.Errorf("steps at which a worker ended (-want +got):\n%s", diff)
+	}
+	if s.Status() != session.StatusCompleted {
+		t.Errorf("status %s, error %v, want completed", s.Status(), session.Summary(s).ErrorMessage)
+	}
+	once(t, facts)
+	// Each of the 4 requests and 2 calls was under way once when its worker ended.
+	if n := k.requests(); n != 8 {
+		t.Errorf("%d requests to models, want 8: none was repeated whose answer was stored", n)
+	}
+	for _, call := range []string{`{"page":1}`, `{"page":2}`} {
+		if n := k.called[call]; n != 2 {
+			t.Errorf("the tool was called %d times with %s, want 2", n, call)
+		}
 	}
 }
 
