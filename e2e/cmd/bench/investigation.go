@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,10 +15,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 	"github.com/tocsin-bus/tocsin/services/investigator/model/modeltest"
+	"github.com/tocsin-bus/tocsin/shared/alert"
+	"github.com/tocsin-bus/tocsin/shared/bus"
+	"github.com/tocsin-bus/tocsin/shared/statedir"
 )
 
 const (
@@ -32,6 +37,10 @@ const (
 	crowdCalls    = 2
 	crowdDelay    = 2 * time.Second
 	crowdPatience = 5 * time.Minute
+	// crowdCores is the number of cores that the process of the crowd may use at once.
+	crowdCores = 2
+	// triggerRate is how many sessions triggers may start in an hour: more than are measured.
+	triggerRate = 100_000
 	// submitters is the number of sessions that are submitted side by side.
 	submitters = 8
 )
@@ -39,7 +48,7 @@ const (
 // investigations measures an investigator with a scripted model and a scripted tool on loopback: one
 // session after the other, many at once, and sessions whose workers are killed.
 func investigations(ctx context.Context, bin string, samples int) (all []harness.Figure, err error) {
-	for _, measure := range []func(context.Context, string, int) ([]harness.Figure, error){iterationTimes, manySessions, killedWorkers} {
+	for _, measure := range []func(context.Context, string, int) ([]harness.Figure, error){iterationTimes, triggeredSessions, manySessions, killedWorkers} {
 		more, err := measure(ctx, bin, samples)
 		if err != nil {
 			return nil, fmt.Errorf("investigations: %w", err)
@@ -57,8 +66,10 @@ type testbed struct {
 	script *script
 	// workers is the number of sessions of each process, limit that of all.
 	workers, limit int
-	models         []*modeltest.Server
-	processes      []*worker
+	// env is more environment for the processes.
+	env       []string
+	models    []*modeltest.Server
+	processes []*worker
 }
 
 // worker is an investigator.
@@ -107,8 +118,9 @@ agents:
 agent_chains:
   bench: { alert_types: [bench], stages: [{ name: look, agents: [{ name: bench }] }] }
 defaults: { llm_provider: scripted, alert_type: bench, max_iterations: 200 }
-queue: { worker_count: %d, max_concurrent_sessions: %d }
-`, model.URL, b.script.web.URL, b.workers, b.limit)
+triggers: [{ match: { app: "bench-*" }, chain: bench }]
+queue: { worker_count: %d, max_concurrent_sessions: %d, max_per_hour: %d }
+`, model.URL, b.script.web.URL, b.workers, b.limit, triggerRate)
 	if err := os.WriteFile(w.file, []byte(text), 0o600); err != nil {
 		return err
 	}
@@ -127,7 +139,7 @@ var listening = regexp.MustCompile(`investigator  (http://\S+)`)
 // start starts the process of an investigator, also again.
 func (b *testbed) start(w *worker) (err error) {
 	w.url = ""
-	w.Process, err = harness.Start(b.bin, b.dir, nil, "investigator", "--investigator="+w.file, "--investigator-addr=127.0.0.1:0")
+	w.Process, err = harness.Start(b.bin, b.dir, b.env, "investigator", "--investigator="+w.file, "--investigator-addr=127.0.0.1:0")
 	return err
 }
 
@@ -258,12 +270,8 @@ func iterationTimes(ctx context.Context, bin string, samples int) (all []harness
 			return nil, err
 		}
 		posted = append(posted, took)
-		select {
-		case <-s.summarized:
-		case <-time.After(sessionPatience):
-			return nil, fmt.Errorf("session %d has no summary after %s:\n%s", n, sessionPatience, w.Log)
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := w.summarized(ctx, s, n); err != nil {
+			return nil, err
 		}
 		s.view(n, func(one *scripted) { first = append(first, max(0, one.first.Sub(accepted))) })
 	}
@@ -272,6 +280,71 @@ func iterationTimes(ctx context.Context, bin string, samples int) (all []harness
 		{What: "investigator: alert accepted to its first model request", Measured: harness.Quantiles(first)},
 		{What: "investigator: own time in an iteration, with a tool call", Asked: "p99 < 10 ms", Measured: harness.Quantiles(s.ownTimes())},
 	}, nil
+}
+
+// summarized waits until a session is asked for its executive summary.
+func (w *worker) summarized(ctx context.Context, s *script, session int) error {
+	select {
+	case <-s.summarized:
+		return nil
+	case <-time.After(sessionPatience):
+		return fmt.Errorf("session %d has no summary after %s:\n%s", session, sessionPatience, w.Log)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// triggeredSessions measures sessions that alerts start, one after the other: from the publication of
+// the alert on. The definitions of the tool are cached.
+func triggeredSessions(ctx context.Context, bin string, samples int) (all []harness.Figure, err error) {
+	s := newScript(1, 0)
+	b, err := newTestbed(ctx, bin, s, 1, 1)
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	if err := b.add(ctx); err != nil {
+		return nil, err
+	}
+	conn, err := bus.Connect(ctx, bus.Config{Name: "bench", Role: bus.RoleDetector, Dir: statedir.At(b.dir), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	var stored, first []time.Duration
+	for n := range samples {
+		begin := time.Now()
+		if err := publishAlert(ctx, conn, n, begin); err != nil {
+			return nil, err
+		}
+		stored = append(stored, time.Since(begin))
+		if err := b.processes[0].summarized(ctx, s, n); err != nil {
+			return nil, err
+		}
+		s.view(n, func(one *scripted) { first = append(first, one.first.Sub(begin)) })
+	}
+	return []harness.Figure{
+		{What: "investigator: alert that a trigger matches to the first model request", Asked: "p99 < 80 ms", Measured: harness.Quantiles(first)},
+		{What: "investigator: of these, the alert's publication", Measured: harness.Quantiles(stored)},
+	}, nil
+}
+
+// publishAlert publishes the alert of a session as a detector does, about an app of its own.
+func publishAlert(ctx context.Context, conn *bus.Session, session int, now time.Time) error {
+	id := fmt.Sprintf("bench-%d", session)
+	a := alert.Alert{
+		ID: id, Severity: alert.Error, Category: alert.Errors, Title: sessionText(session), Timestamp: now,
+		Source: alert.SourceErrors, App: id, DedupKey: id, CorrelationID: id,
+	}
+	data, err := json.Marshal(a)
+	if err == nil {
+		_, err = conn.JS.Publish(ctx, bus.AlertSubject(a), data, jetstream.WithMsgID(id))
+	}
+	if err != nil {
+		return fmt.Errorf("publish the alert of session %d: %w", session, err)
+	}
+	return nil
 }
 
 // manySessions runs many sessions at once in one process.
@@ -283,6 +356,7 @@ func manySessions(ctx context.Context, bin string, _ int) (all []harness.Figure,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+	b.env = []string{fmt.Sprintf("GOMAXPROCS=%d", crowdCores)}
 	if err := b.add(ctx); err != nil {
 		return nil, err
 	}
@@ -309,7 +383,7 @@ func manySessions(ctx context.Context, bin string, _ int) (all []harness.Figure,
 	if err != nil {
 		return nil, err
 	}
-	what := fmt.Sprintf("investigator: %d sessions at once, the model answers after %s: ", crowd, crowdDelay)
+	what := fmt.Sprintf("investigator: %d sessions at once on %d cores, the model answers after %s: ", crowd, crowdCores, crowdDelay)
 	return []harness.Figure{
 		{What: what + "completed", Asked: strconv.Itoa(crowd), Measured: fmt.Sprintf("%d, in %s (%d calls of the model in a row each)", completed, harness.Rounded(took), crowdCalls+2)},
 		{What: what + "resident memory, at most", Asked: "< 600 MB", Measured: memory},

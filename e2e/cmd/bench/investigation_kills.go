@@ -8,25 +8,26 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/tocsin-bus/tocsin/e2e/harness"
 )
 
 const (
-	// kills is the number of kills of workers, each killPause after the last one.
-	kills     = 200
-	killPause = 700 * time.Millisecond
+	// kills is the number of kills of workers: killsAtOnce in a round, and killPause between the
+	// resumption of all sessions of a round and the next one. A session has one kill to recover from
+	// at a time, so that its resumption counts from the kill of its last worker.
+	kills       = 200
+	killsAtOnce = 4
+	killPause   = 300 * time.Millisecond
 	// killSessions is the number of sessions, killAtOnce how many of them run at once, killCalls the
 	// number of the tool calls of each, and killDelay the time of each answer of the model.
 	killSessions = 100
 	killAtOnce   = 40
 	killCalls    = 80
 	killDelay    = 500 * time.Millisecond
-	// killWorkers is the number of processes, killEach how many sessions each takes. Each process
-	// lives long enough to go on with what another one left.
+	// killWorkers is the number of processes, killEach how many sessions each takes. Those that a
+	// round leaves have room for all sessions.
 	killWorkers = 10
-	killEach    = 6
+	killEach    = 7
 	// killPatience bounds the wait for all sessions after the last kill.
 	killPatience = 10 * time.Minute
 	// resumption bounds the wait for the next request of a session whose worker was killed.
@@ -92,43 +93,51 @@ type killer struct {
 	lost    int
 }
 
-func (k *killer) run(whole context.Context) error {
-	group, ctx := errgroup.WithContext(whole)
+func (k *killer) run(ctx context.Context) error {
 	tick := time.NewTicker(killPause)
 	defer tick.Stop()
-	for i := 0; k.killed < kills; i++ {
+	for first := 0; k.killed < kills && !k.over(); first += killsAtOnce {
 		select {
 		case <-ctx.Done():
-			return errors.Join(ctx.Err(), group.Wait())
+			return ctx.Err()
 		case <-tick.C:
 		}
-		n := i % killWorkers
+		if err := k.round(ctx, first); err != nil {
+			return err
+		}
+		tick.Reset(killPause)
+	}
+	for _, w := range k.processes {
+		if err := w.ready(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// round kills some workers at once, from a first one on, starts them again, and waits until their
+// sessions have gone on.
+func (k *killer) round(ctx context.Context, first int) (err error) {
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	for i := range killsAtOnce {
+		n := (first + i) % killWorkers
 		w := k.processes[n]
 		if !w.listens(ctx) {
-			return errors.Join(errNotListening, group.Wait())
+			return errNotListening
 		}
 		at := time.Now()
 		if err := w.Kill(); err != nil {
-			return errors.Join(err, group.Wait())
+			return err
 		}
 		open := k.script.open(n)
 		if err := k.start(w); err != nil {
-			return errors.Join(err, group.Wait())
+			return err
 		}
 		if len(open) > 0 {
 			k.killed++
-		} else if k.over() {
-			break // all sessions have ended
 		}
-		group.Go(func() error { k.await(ctx, open, at); return nil })
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	for _, w := range k.processes {
-		if err := w.ready(whole); err != nil {
-			return err
-		}
+		waiting.Go(func() { k.await(ctx, open, at) })
 	}
 	return nil
 }
