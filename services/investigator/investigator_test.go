@@ -241,6 +241,45 @@ func TestRestart(t *testing.T) {
 	second.await(id, session.StatusCompleted)
 }
 
+// A process is ready once its lists have all that is stored, the deleted messages at the end of the
+// log aside.
+func TestListRightAfterAStart(t *testing.T) {
+	b := bustest.Start(t)
+	j := journal.New(b.Connect(bus.RoleInvestigator), bustest.Quiet())
+	const stored = 2000
+	add := func() string {
+		t.Helper()
+		id := journal.NewSession()
+		facts := []session.Fact{
+			{Time: time.Now(), Submitted: &session.Submitted{ID: id, AlertType: "crash", Author: AuthorAPI, Data: session.Text{Inline: strings.Repeat("x", 4000)}}},
+			{Time: time.Now(), Ended: &session.Ended{Status: session.StatusCancelled}},
+		}
+		data, err := session.Encode(facts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := j.Append(t.Context(), id, 0, data); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	for range stored {
+		add()
+	}
+	if err := j.Delete(t.Context(), add()); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, b.Config(bus.RoleInvestigator), configFile(t, scripted(t, nil).URL, ""))
+	if got := r.monitor.backend.Load().index.size(); got != stored { // a list would wait a moment
+		t.Errorf("the index has %d sessions when the process is ready, want %d", got, stored)
+	}
+	var list listed
+	r.get("/api/v1/sessions", &list)
+	if got := list.Pagination.TotalItems; got != stored {
+		t.Errorf("a list right after /readyz has %d sessions, want %d", got, stored)
+	}
+}
+
 // A session that lost its place in the queue is queued again by the sweep, and one whose
 // cancellation no worker sees comes to its end.
 func TestForgottenSessions(t *testing.T) {
