@@ -3,7 +3,6 @@ package investigator
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -74,11 +73,11 @@ func newIndex(j *journal.Journal, log *slog.Logger, appended func(id string, seq
 
 // follow keeps the index up to date until ctx ends.
 func (x *index) follow(ctx context.Context) error {
-	st, err := x.journal.State(ctx)
-	for err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		x.log.Info("the bus does not answer; it is asked again", "error", err)
+	var st bus.State
+	err := x.journal.Await(ctx, x.log, func(ctx context.Context) (err error) {
 		st, err = x.journal.State(ctx)
-	}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("index the sessions: %w", err)
 	}
@@ -139,7 +138,11 @@ func (x *index) apply(ctx context.Context, m journal.Message) error {
 	case e != nil && e.state != nil:
 		e = x.fold(e, facts, m)
 	case slices.ContainsFunc(facts, func(f session.Fact) bool { return f.Retried != nil }):
-		if e, err = x.reload(ctx, m); err != nil {
+		err = x.journal.Await(ctx, x.log, func(ctx context.Context) (err error) {
+			e, err = x.reload(ctx, m)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	default: // a late note changes nothing of an ended session; one deleted in part is not listed

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
+	"github.com/tocsin-bus/tocsin/services/investigator/session"
 	"github.com/tocsin-bus/tocsin/shared/bus"
 	"github.com/tocsin-bus/tocsin/shared/bus/bustest"
 )
@@ -52,11 +53,17 @@ func (n *notify) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A bus that does not answer at first is asked again: the index does not end.
+// A bus that does not answer at first, or can't be reached, is asked again: the index does not end.
 func TestIndexStartsOnASlowBus(t *testing.T) {
+	for name, interrupt := range map[string]func(*bustest.Proxy){"silent": (*bustest.Proxy).Silence, "unreachable": (*bustest.Proxy).Cut} {
+		t.Run(name, func(t *testing.T) { startIndexWhile(t, interrupt) })
+	}
+}
+
+func startIndexWhile(t *testing.T, interrupt func(*bustest.Proxy)) {
 	asked := &notify{written: make(chan struct{})}
 	x, proxy := slowBus(t, slog.New(slog.NewTextHandler(asked, nil)))
-	proxy.Silence()
+	interrupt(proxy)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	ended := make(chan error, 1)
 	go func() { ended <- x.follow(ctx) }()
@@ -74,5 +81,44 @@ func TestIndexStartsOnASlowBus(t *testing.T) {
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("follow ended with %v, want %v", err, context.Canceled)
+	}
+}
+
+// A retried session whose facts can't be read right now is read again: the index does not end.
+func TestIndexReloadsOnASlowBus(t *testing.T) {
+	asked := &notify{written: make(chan struct{})}
+	x, proxy := slowBus(t, slog.New(slog.NewTextHandler(asked, nil)))
+	id := journal.NewSession()
+	var last journal.Message
+	for _, f := range []session.Fact{
+		{Submitted: &session.Submitted{ID: id, AlertType: "crash", Author: AuthorAPI}},
+		{Ended: &session.Ended{Status: session.StatusFailed}},
+		{Retried: &session.Retried{By: "ann"}},
+	} {
+		f.Time = time.Now()
+		data, err := session.Encode([]session.Fact{f})
+		if err != nil {
+			t.Fatal(err)
+		}
+		seq, err := x.journal.Append(t.Context(), id, last.Seq, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = journal.Message{Session: id, Data: data, Seq: seq}
+	}
+	proxy.Cut()
+	applied := make(chan error, 1)
+	go func() { applied <- x.apply(t.Context(), last) }()
+	select {
+	case err := <-applied:
+		t.Fatalf("apply of a retry ended with %v while the bus was unreachable, want it to wait", err)
+	case <-asked.written:
+	}
+	proxy.Restore()
+	if err := <-applied; err != nil {
+		t.Errorf("apply of a retry = %v once the bus is back, want nil", err)
+	}
+	if e := x.find(id); e == nil || e.attempt != 2 || e.item.Status != session.StatusPending {
+		t.Errorf("the index has %+v of the session, want its second attempt, pending", e)
 	}
 }

@@ -27,6 +27,8 @@ const (
 	// acknowledgement may be lost with a server of a cluster.
 	appendTimeout  = 2 * time.Second
 	appendAttempts = 3
+	// awaitTimeout bounds one try of Await.
+	awaitTimeout = 10 * time.Second
 	// catchUpPause and maxCatchUpPause bound the pause before a replica is asked again that
 	// lacks messages which the leader has; it doubles.
 	catchUpPause    = 2 * time.Millisecond
@@ -258,6 +260,12 @@ func (j *Journal) Follow(ctx context.Context, cfg FollowConfig, handle func(m Me
 // everything that was acknowledged before the call.
 func (j *Journal) State(ctx context.Context) (bus.State, error) {
 	return j.bus.State(ctx, bus.StreamInvestigations)
+}
+
+// Await calls try while the bus can be reached, until it succeeds, and logs why it waits. The error is
+// that of [bus.Session.Await].
+func (j *Journal) Await(ctx context.Context, log *slog.Logger, try func(context.Context) error) error {
+	return j.bus.Await(ctx, bus.AwaitConfig{Timeout: awaitTimeout, Logger: log}, try)
 }
 
 // PublishChunks publishes a part of what a model says, to those who watch the session right
