@@ -387,6 +387,41 @@ func TestBusKillsWithProgress(t *testing.T) {
 	}
 }
 
+// A process that ends after the session's end was stored, and before what follows from it was done,
+// leaves that to another one.
+func TestBusKillBeforeTheHookOfTheEnd(t *testing.T) {
+	t.Parallel()
+	rig := external(t)
+	proxy := bustest.NewProxy(t, rig.URL())
+	_, j := open(t, rig.Config(bus.RoleInvestigator))
+	first, second := newWorld(), newWorld()
+	var once sync.Once
+	reached, release := make(chan struct{}), make(chan struct{})
+	first.hook = func(hook string) error {
+		if hook != "ended" {
+			return nil
+		}
+		once.Do(func() { close(reached) })
+		<-release
+		return errors.New("the process ended")
+	}
+	stop := serve(t, through(rig, proxy), first, "first", five)
+	id := submit(t, j)
+	<-reached
+	proxy.Cut()
+	serve(t, rig.Config(bus.RoleInvestigator), second, "second", five)
+	s, _ := over(t, j, id)
+	if diff := cmp.Diff([]string{id + " completed"}, second.ends()); diff != "" {
+		t.Errorf("hook ended of the second worker (-want +got):\n%s", diff)
+	}
+	if n := second.requests(); n != 0 || s.Status() != session.StatusCompleted {
+		t.Errorf("%d requests of the second worker, status %s; want none, completed", n, s.Status())
+	}
+	close(release)
+	proxy.Restore()
+	stop()
+}
+
 func TestBusStalledWorkerReturnsLate(t *testing.T) {
 	rig := external(t)
 	proxy := bustest.NewProxy(t, rig.URL())
