@@ -14,15 +14,18 @@ import (
 const (
 	// kills is the number of kills of workers: killsAtOnce in a round, and killPause between the
 	// resumption of all sessions of a round and the next one. A session has one kill to recover from
-	// at a time, so that its resumption counts from the kill of its last worker.
+	// at a time, so that its resumption counts from the kill of its last worker, and finishes a step
+	// before the next one: the model answers after killDelay.
 	kills       = 200
 	killsAtOnce = 4
-	killPause   = 300 * time.Millisecond
+	killPause   = 2 * killDelay
+	// maxRounds bounds the rounds, as in some no worker has a session.
+	maxRounds = 2 * kills / killsAtOnce
 	// killSessions is the number of sessions, killAtOnce how many of them run at once, killCalls the
 	// number of the tool calls of each, and killDelay the time of each answer of the model.
 	killSessions = 100
 	killAtOnce   = 40
-	killCalls    = 80
+	killCalls    = 130
 	killDelay    = 500 * time.Millisecond
 	// killWorkers is the number of processes, killEach how many sessions each takes. Those that a
 	// round leaves have room for all sessions.
@@ -96,13 +99,13 @@ type killer struct {
 func (k *killer) run(ctx context.Context) error {
 	tick := time.NewTicker(killPause)
 	defer tick.Stop()
-	for first := 0; k.killed < kills && !k.over(); first += killsAtOnce {
+	for n := 0; n < maxRounds && k.killed < kills && !k.over(); n++ {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
 		}
-		if err := k.round(ctx, first); err != nil {
+		if err := k.round(ctx, n*killsAtOnce); err != nil {
 			return err
 		}
 		tick.Reset(killPause)
