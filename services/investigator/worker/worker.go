@@ -47,7 +47,7 @@ const (
 	hookTimeout = 10 * time.Second
 	hookTurn    = 15 * time.Second
 	maxTurns    = 10_000
-	// loggedTurns is the number of turns of which one is logged as a warning.
+	// loggedTurns is the number of turns from one warning about them to the next.
 	loggedTurns = 100
 	// gatherTimeout bounds [Gatherer.Gather], beyond its own bound of 30 ms.
 	gatherTimeout = 500 * time.Millisecond
