@@ -51,6 +51,9 @@ type Known struct {
 	Text  string
 }
 
+// RunbookID is the id by which evidence cites [Task.Runbook].
+const RunbookID = "known-runbook"
+
 // Analysis is the result of an earlier stage.
 type Analysis struct {
 	Stage string
@@ -155,7 +158,7 @@ func fencedTask(t Task) view {
 	v := view{Task: t}
 	v.Alert = Fenced(t.Session, "the alert", t.Alert)
 	for _, k := range t.Known {
-		v.Known = append(v.Known, Fenced(t.Session, fmt.Sprintf("the fact %s: %s", k.ID, k.Title), k.Text))
+		v.Known = append(v.Known, fencedFact(t.Session, k))
 	}
 	v.Earlier = nil
 	for _, e := range t.Earlier {
@@ -166,9 +169,11 @@ func fencedTask(t Task) view {
 		v.Missing = append(v.Missing, line(m))
 	}
 	if t.Runbook != "" {
-		v.Runbook = Fenced(t.Session, "the runbook", t.Runbook)
+		v.Runbook = fencedFact(t.Session, Known{ID: RunbookID, Title: "the runbook", Text: t.Runbook})
 	}
-	v.AlertType = line(t.AlertType)
+	if t.AlertType != "" {
+		v.AlertType = Fenced(t.Session, "the alert's type", line(t.AlertType))
+	}
 	if t.RunbookURL != "" {
 		v.RunbookURL = Fenced(t.Session, "the runbook's address", line(t.RunbookURL))
 	}
@@ -176,6 +181,10 @@ func fencedTask(t Task) view {
 		v.Resolved = fencedTitle(t.Session, t.Resolved)
 	}
 	return v
+}
+
+func fencedFact(session string, k Known) string {
+	return Fenced(session, fmt.Sprintf("the fact %s: %s", k.ID, k.Title), k.Text)
 }
 
 // Forced returns the message that asks for the final answer. Reason is a clause such as "this

@@ -115,6 +115,13 @@ func (s *Session) record(e *execution, limit int) string {
 
 func (s *Session) recordWith(e *execution, result int) string {
 	b := &strings.Builder{}
+	if e.listed != nil {
+		for _, l := range e.listed.Servers {
+			if l.Error != "" {
+				fmt.Fprintf(b, "SERVER %s could not be used: %s\n\n", l.Server, Head(l.Error, 300))
+			}
+		}
+	}
 	for _, it := range s.models {
 		if it.exec != e || it.call != nil {
 			continue
@@ -159,10 +166,10 @@ func (s *Session) citedID(c *call) string {
 }
 
 // sources returns the texts that evidence of the execution may cite, by id: the known facts, the
-// alert, the execution's own results, and those of the stages before it. A result has the id under
-// which this execution saw it: the id of one of its own results never stands for a result of
-// another execution. Records and analyses name the others by the id that the model gave, or by that
-// of the interaction where the id was taken twice when they were written; both are kept.
+// runbook, the alert, the execution's own results, and those of the stages before it. A result has
+// the id under which this execution saw it: the id of one of its own results never stands for a
+// result of another execution. Records and analyses name the others by the id that the model gave,
+// or by that of the interaction where the id was taken twice when they were written; both are kept.
 func (s *Session) sources(e *execution) map[string][]Text {
 	m := map[string][]Text{alertResult: {s.submitted.Data}}
 	own := map[string]bool{}
@@ -185,6 +192,9 @@ func (s *Session) sources(e *execution) map[string][]Text {
 				}
 			}
 		}
+	}
+	if s.plan.Runbook != "" {
+		m[prompt.RunbookID] = append(m[prompt.RunbookID], Text{Inline: s.plan.Runbook})
 	}
 	if s.gathered != nil {
 		for _, k := range s.gathered.Known {

@@ -74,6 +74,7 @@ type sim struct {
 	objects  map[string]string
 	block    func(Effect) bool // effects that have no outcome; nil: none
 	blocked  bool              // one was there
+	missing  []string          // what is not known of the alert
 	perToken int               // bytes of a token, as the providers count
 }
 
@@ -210,7 +211,7 @@ func (w *sim) outcome(e Effect) Fact {
 	}
 	switch {
 	case e.Gather != nil:
-		return Fact{Gathered: &Gathered{Known: []Known{{ID: "k1", Title: "deployment", Text: "checkout 1.4.2 at 10:02"}}}}
+		return Fact{Gathered: &Gathered{Known: []Known{{ID: "k1", Title: "deployment", Text: "checkout 1.4.2 at 10:02"}}, Missing: w.missing}}
 	case e.List != nil:
 		f := &ToolsListed{Execution: e.List.Execution}
 		for i, srv := range e.List.Servers {
