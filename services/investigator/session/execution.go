@@ -46,6 +46,7 @@ type execution struct {
 	tools   []model.Tool
 
 	prepared  bool // system and the first message are there
+	reads     bool // read_result is offered
 	system    string
 	messages  []model.Message // copied before an element changes: requests share it
 	bytes     int             // of messages
@@ -570,8 +571,10 @@ func (s *Session) closeTurn(e *execution) {
 	}
 	limit := resultBytes(e.current())
 	for _, c := range e.turn {
-		text := c.summary
-		if text == "" {
+		text := ""
+		if c.summary != "" {
+			text = summaryOf(c.result, c.ID, c.summary)
+		} else {
 			shown := limit
 			if c.result.Len() > limit {
 				shown -= fenceBytes
@@ -651,7 +654,8 @@ func (s *Session) resultSummarized(it *interaction, t time.Time) {
 		return
 	}
 	text = Excerpt(text, summaryTokens(c)*bytesPerToken*2, "the summary was longer")
-	text = fmt.Sprintf("[Summary of a result of %d bytes; read_result with the id %q reads it whole.]\n%s", c.result.Len(), c.ID, text)
+	summary := text
+	text = summaryOf(c.result, c.ID, summary)
 	server, tool := "", c.Name
 	if c.offered != nil {
 		server, tool = c.offered.server, c.offered.tool.Name
@@ -664,7 +668,12 @@ func (s *Session) resultSummarized(it *interaction, t time.Time) {
 		it.exec.replace(c, s.fenced(c, text))
 		return
 	}
-	c.summary = text
+	c.summary = summary
+}
+
+// summaryOf returns what models read instead of the result of a call. The id is the call's.
+func summaryOf(result Text, id, summary string) string {
+	return fmt.Sprintf("[Summary of a result of %d bytes; %s with the id %q reads it whole.]\n%s", result.Len(), excerpt.ToolName, id, summary)
 }
 
 // summaryFailed leaves a result at its head and tail.

@@ -452,7 +452,7 @@ func (d *due) refusal(e *execution, c *call, calls int) (text string, bad bool) 
 			return "Not accepted: `conclude` is your final answer and has to be called alone. Read the results of the other calls first.", true
 		}
 		return "", false
-	case c.Name == excerpt.ToolName && c.offered == nil && e.lists():
+	case c.Name == excerpt.ToolName && c.offered == nil && e.reads:
 	case c.offered == nil:
 		return unknownTool(e, c.Name), true
 	}
@@ -504,13 +504,8 @@ func (d *due) read(e *execution, c *call) {
 		answer("The arguments don't follow the schema: " + err.Error())
 		return
 	}
-	var text Text
-	switch old := e.byID[args.ID]; {
-	case args.ID == alertResult:
-		text = d.s.submitted.Data
-	case old != nil && old.answered && old != c:
-		text = old.result
-	default:
+	text, ok := d.s.stored(e, c, args.ID)
+	if !ok {
 		answer(fmt.Sprintf("There is no result with the id %q.", args.ID))
 		return
 	}

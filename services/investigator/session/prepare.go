@@ -26,19 +26,23 @@ func (s *Session) prepare(e *execution) {
 		for _, srv := range e.agent.Servers {
 			a.Servers = append(a.Servers, prompt.Server{Name: srv.Name, Instructions: srv.Instructions, Error: failed[srv.Name]})
 		}
+	}
+	task := s.task(p)
+	first, partial := "", task.AlertCut
+	if e.stage.Synthesis {
+		records, cut := s.records(e, share(p, recordsShare))
+		first, partial = prompt.Records(task, s.plan.Stages[e.stage.Plan].Name, records), partial || cut
+	} else {
+		first = prompt.First(task)
+	}
+	if e.reads = partial || e.lists(); e.reads {
 		e.tools = append(e.tools, model.Tool{Name: excerpt.ToolName, Description: excerpt.ToolDescription, Schema: excerpt.Schema()})
 	}
 	if e.concludes {
 		e.tools = append(e.tools, concludeTool())
 	}
 	e.system = excerptFenced(prompt.System(a), share(p, systemShare), "the instructions were too long")
-	task := s.task(p)
-	if e.stage.Synthesis {
-		name := s.plan.Stages[e.stage.Plan].Name
-		e.say(prompt.Records(task, name, s.records(e, share(p, recordsShare))))
-	} else {
-		e.say(prompt.First(task))
-	}
+	e.say(first)
 	e.fixed = len(e.system) + toolBytes(e.tools)
 }
 
@@ -75,8 +79,9 @@ func (s *Session) task(p Provider) prompt.Task {
 	return t
 }
 
-// records returns the work of the agents whose stage a synthesis follows, within limit bytes.
-func (s *Session) records(e *execution, limit int) []prompt.Record {
+// records returns the work of the agents whose stage a synthesis follows, within limit bytes, and
+// whether it has a result that is shown in part.
+func (s *Session) records(e *execution, limit int) (out []prompt.Record, partial bool) {
 	var st *stage
 	for _, c := range s.completed {
 		if c.Plan == e.stage.Plan && !c.Synthesis {
@@ -84,36 +89,36 @@ func (s *Session) records(e *execution, limit int) []prompt.Record {
 		}
 	}
 	if st == nil {
-		return nil
+		return nil, false
 	}
-	var out []prompt.Record
 	for _, x := range st.execs {
 		status := string(x.status)
 		if x.err != "" {
 			status += ": " + Head(x.err, 300)
 		}
 		each := limit / len(st.execs)
-		text := s.record(x, each)
+		text, cut := s.record(x, each)
+		partial = partial || cut
 		out = append(out, prompt.Record{Agent: x.agent.Name, Model: x.current().Model, Status: status, Text: Excerpt(text, each, "the middle was too long")})
 	}
-	return out
+	return out, partial
 }
 
-// record writes down what an agent thought, called, was answered and said. Where it would be
-// longer than limit, each result is shortened.
-func (s *Session) record(e *execution, limit int) string {
-	text := s.recordWith(e, resultBytes(e.current()))
+// record writes down what an agent thought, called, was answered and said, and returns whether a
+// result is shown in part. Where the record would be longer than limit, each result is shortened.
+func (s *Session) record(e *execution, limit int) (text string, partial bool) {
+	text, partial = s.recordWith(e, resultBytes(e.current()))
 	if len(text) > limit && len(e.order) > 0 {
 		rest := len(text)
 		for _, c := range e.order {
 			rest -= min(len(c.result.Shown()), resultBytes(e.current()))
 		}
-		text = s.recordWith(e, max((limit-rest)/len(e.order), shrunk))
+		text, partial = s.recordWith(e, max((limit-rest)/len(e.order), shrunk))
 	}
-	return text
+	return text, partial
 }
 
-func (s *Session) recordWith(e *execution, result int) string {
+func (s *Session) recordWith(e *execution, result int) (record string, partial bool) {
 	b := &strings.Builder{}
 	if e.listed != nil {
 		for _, l := range e.listed.Servers {
@@ -143,17 +148,18 @@ func (s *Session) recordWith(e *execution, result int) string {
 			if c.isError {
 				kind = "ERROR"
 			}
-			text := c.result
-			if c.summary != "" {
-				text = Text{Inline: c.summary}
+			text, hint := c.result, readFrom(s.citedID(c))
+			if c.summary != "" { // its first line names the result
+				text, hint = Text{Inline: summaryOf(c.result, s.citedID(c), c.summary)}, func(int) string { return "the middle was too long" }
 			}
-			fmt.Fprintf(b, "%s of %s\n%s\n\n", kind, s.citedID(c), text.excerpt(result, func(int) string { return "the middle was too long" }))
+			partial = partial || c.summary != "" || text.Len() > result
+			fmt.Fprintf(b, "%s of %s\n%s\n\n", kind, s.citedID(c), text.excerpt(result, hint))
 		}
 	}
 	if e.conclusion != nil && e.answered {
 		fmt.Fprintf(b, "CONCLUSION\n%s\n", e.analysis)
 	}
-	return b.String()
+	return b.String(), partial
 }
 
 // citedID is the id under which other agents see a call: the model's own, or, where agents of
@@ -163,6 +169,39 @@ func (s *Session) citedID(c *call) string {
 		return s.useID(c)
 	}
 	return c.ID
+}
+
+// stored returns the text that read_result reads under an id, and whether there is one: the alert,
+// a result of the execution itself, or one of the stages before it. The ids in the records that a
+// synthesis was given come before its own.
+func (s *Session) stored(e *execution, reading *call, id string) (Text, bool) {
+	if id == alertResult {
+		return s.submitted.Data, true
+	}
+	own := e.byID[id]
+	if own == reading {
+		own = nil
+	}
+	if own != nil && !e.stage.Synthesis {
+		return own.result, own.answered
+	}
+	var found []*call
+	for _, st := range s.completed {
+		for _, x := range st.execs {
+			for _, c := range x.order {
+				if c.answered && (c.ID == id || s.useID(c) == id) {
+					found = append(found, c)
+				}
+			}
+		}
+	}
+	switch {
+	case len(found) == 1: // several have an id that no record names
+		return found[0].result, true
+	case own != nil:
+		return own.result, own.answered
+	}
+	return Text{}, false
 }
 
 // sources returns the texts that evidence of the execution may cite, by id: the known facts, the

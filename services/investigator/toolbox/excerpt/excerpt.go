@@ -26,7 +26,7 @@ const (
 )
 
 // ToolDescription describes read_result to the model.
-const ToolDescription = "Reads more of an earlier tool result that was shown in part. Give the id from the line " +
+const ToolDescription = "Reads more of the alert or of a tool result that was shown in part. Give the id from the line " +
 	"that names what is not shown, and either an offset in bytes to read from there, or a text to search for: " +
 	"the answer then lists the offsets where it occurs."
 
