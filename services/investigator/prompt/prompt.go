@@ -209,12 +209,12 @@ func fencedTitle(session, title string) string {
 	return Fenced(session, "the title of the resolution", line(title))
 }
 
-// Summarize returns the instructions for the summary of a tool's result.
+// Summarize returns the instructions for the summary of a tool's result. The server named the tool.
 func Summarize(server, tool string, maxTokens int) string {
 	return render("summarize.md", struct {
 		Server, Tool string
 		MaxTokens    int
-	}{server, tool, maxTokens})
+	}{server, line(tool), maxTokens})
 }
 
 // Result returns the message that has the result of a tool, for a summary.
