@@ -571,7 +571,7 @@ func (s *Session) closeTurn(e *execution) {
 	}
 	limit := resultBytes(e.current())
 	for _, c := range e.turn {
-		text := ""
+		var text string
 		if c.summary != "" {
 			text = summaryOf(c.result, c.ID, c.summary)
 		} else {

@@ -28,12 +28,10 @@ func (s *Session) prepare(e *execution) {
 		}
 	}
 	task := s.task(p)
-	first, partial := "", task.AlertCut
+	first, partial := prompt.First(task), task.AlertCut
 	if e.stage.Synthesis {
 		records, cut := s.records(e, share(p, recordsShare))
 		first, partial = prompt.Records(task, s.plan.Stages[e.stage.Plan].Name, records), partial || cut
-	} else {
-		first = prompt.First(task)
 	}
 	if e.reads = partial || e.lists(); e.reads {
 		e.tools = append(e.tools, model.Tool{Name: excerpt.ToolName, Description: excerpt.ToolDescription, Schema: excerpt.Schema()})
