@@ -60,6 +60,7 @@ type execution struct {
 	ask       *interaction
 	turn      []*call // open calls of the last answer, nil between turns
 	summing   int     // summaries under way
+	compacted int     // results that were replaced since the last answer
 
 	byID       map[string]*call
 	order      []*call
@@ -404,6 +405,7 @@ func (s *Session) applyAnswered(f *ModelAnswered, t time.Time) {
 
 // assistant adds an answer to the conversation.
 func (s *Session) assistant(e *execution, it *interaction, f *ModelAnswered) {
+	e.compacted = 0
 	e.push(model.Message{Role: model.RoleAssistant, Text: it.text, Calls: it.calls, State: f.State, Provider: it.provider.Name})
 	if f.Usage.Input > 0 {
 		e.known, e.knownAt = f.Usage.Input+f.Usage.Output, len(e.messages)
@@ -624,6 +626,22 @@ func (s *Session) wantsSummary(c *call) bool {
 	return set != nil && c.result.Len()/bytesPerToken > set.Threshold && s.budget() == ""
 }
 
+// nextSummary returns the result of the open turn that is being summarized, or the first one that
+// waits for its summary; nil where there is none. An execution has one call of a model under way at
+// a time, so that the limits are checked before each.
+func (s *Session) nextSummary(e *execution) *call {
+	var first *call
+	for _, c := range e.turn {
+		switch {
+		case c.sum != nil:
+			return c
+		case first == nil && c.answered && s.wantsSummary(c):
+			first = c
+		}
+	}
+	return first
+}
+
 func (c *call) summarization() *Summarization {
 	if c.offered == nil {
 		return nil
@@ -693,6 +711,7 @@ func (e *execution) replace(c *call, text string) {
 		m.Text = text
 	}
 	c.compacted = true
+	e.compacted++
 	e.known, e.knownAt = 0, 0
 }
 

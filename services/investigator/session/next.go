@@ -270,10 +270,8 @@ func (d *due) ready(e *execution) {
 	if reason == "" && e.agent.MaxIterations > 0 && e.iterations >= e.agent.MaxIterations {
 		reason = fmt.Sprintf("these were your %d turns", e.agent.MaxIterations)
 	}
-	if list := e.compactable(); e.summing > 0 || len(list) > 0 && s.budget() == "" {
-		for _, c := range list {
-			d.summary(c)
-		}
+	if c := e.compactable(); c != nil && (c.sum != nil || s.budget() == "") {
+		d.summary(c)
 		return
 	}
 	purpose := PurposeIteration
@@ -383,11 +381,11 @@ func (s *Session) summaryRequest(c *call, p Provider) func(text string) model.Re
 func (d *due) turn(e *execution) {
 	s := d.s
 	open := 0
+	if c := s.nextSummary(e); c != nil {
+		d.summary(c)
+	}
 	for _, c := range e.turn {
 		if c.answered {
-			if s.wantsSummary(c) {
-				d.summary(c)
-			}
 			continue
 		}
 		if c.epoch == 0 {

@@ -135,6 +135,44 @@ func TestOrderOfAnswersChangesNothing(t *testing.T) {
 	})
 }
 
+// Once the session has spent its limits, no call of a model begins but forced conclusions: those
+// that were under way then, one for each running agent, are all that it spends beyond them.
+func TestOvershootOfLimits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		plan := drawPlan(t)
+		limit := rapid.IntRange(1, 60_000).Draw(t, "max tokens")
+		plan.Limits.MaxTokens = limit
+		agents := 1
+		for _, st := range plan.Stages {
+			agents = max(agents, len(st.Agents))
+		}
+		w := drawSim(t, plan, rapid.Uint64().Draw(t, "seed"))
+		w.pick = func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "next") }
+		answer := w.answer
+		forced, most := 0, 0
+		w.answer = func(w *sim, a *Ask) Fact {
+			f := answer(w, a)
+			if u := f.ModelAnswered; u != nil {
+				spent := u.Usage.Input + u.Usage.Output
+				most = max(most, spent)
+				if a.Purpose == PurposeForcedConclusion {
+					forced += spent
+				}
+			}
+			return f
+		}
+		w.starts = func(a *Ask) {
+			if spent := w.s.spent().tokens; spent >= limit && a.Purpose != PurposeForcedConclusion {
+				t.Fatalf("a call for %s begins with %d tokens spent, want none at the limit of %d", a.Purpose, spent, limit)
+			}
+		}
+		s := w.run()
+		if got, bound := s.spent().tokens-forced, limit+agents*most; got >= bound {
+			t.Fatalf("%d tokens besides forced conclusions, want fewer than %d: the limit of %d and a call of at most %d for each of %d agents", got, bound, limit, most, agents)
+		}
+	})
+}
+
 // A session that is cancelled at any fact ends cancelled, with all that ran in it.
 func TestCancellationAtAnyFact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

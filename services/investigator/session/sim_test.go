@@ -76,6 +76,7 @@ type sim struct {
 	blocked  bool              // one was there
 	missing  []string          // what is not known of the alert
 	perToken int               // bytes of a token, as the providers count
+	starts   func(*Ask)        // called before each call of a model; nil: nothing
 }
 
 func newSim(t tester, plan Plan) *sim {
@@ -159,6 +160,7 @@ func (w *sim) step() bool {
 	}
 	live := map[string]bool{}
 	open := map[string]int{}
+	asking := map[string]string{}
 	for _, e := range d.Effects {
 		if live[e.Key] {
 			w.t.Fatalf("the effect %s is named twice", e.Key)
@@ -167,6 +169,12 @@ func (w *sim) step() bool {
 		if e.Call != nil {
 			open[e.Call.Execution]++
 			w.maxOpen = max(w.maxOpen, open[e.Call.Execution])
+		}
+		if e.Ask != nil {
+			if other, more := asking[e.Ask.Execution]; more {
+				w.t.Fatalf("the execution %q has two calls of models under way, %s and %s; want one", e.Ask.Execution, other, e.Key)
+			}
+			asking[e.Ask.Execution] = e.Key
 		}
 	}
 	w.pending = slices.DeleteFunc(w.pending, func(e Effect) bool { return !live[e.Key] })
@@ -258,6 +266,9 @@ func (w *sim) check(e Effect) {
 		return
 	}
 	a, r := e.Ask, e.Ask.Request
+	if w.starts != nil {
+		w.starts(a)
+	}
 	w.asked = append(w.asked, fmt.Sprintf("%s %s", a.Purpose, a.Provider.Name))
 	w.requests = append(w.requests, r)
 	if n := RequestTokens(r) + maxOutput(a.Provider); n > a.Provider.ContextWindow {

@@ -22,6 +22,9 @@ const (
 	// which on it is worth a summary.
 	compactTokens = 500
 	minCompact    = 3 * compactTokens * bytesPerToken
+	// compactBatch is how many older results are replaced before the next turn, also where fewer
+	// would do: each change of older messages costs the provider's cache of the conversation.
+	compactBatch = 4
 	// The shares of the window in percent that the parts of a first message may have.
 	alertShare    = 20
 	knownShare    = 10
@@ -146,11 +149,12 @@ func (e *execution) request(purpose Purpose, messages []model.Message) model.Req
 	return r
 }
 
-// compactable returns the results of older turns that are being summarized, and, where the
-// conversation has more than its share of the window, the oldest ones that are worth it. Those of
-// the last turn stay whole.
-func (e *execution) compactable() []*call {
-	over := e.tokens() > window(e.current())*compactShare/100
+// compactable returns the result of an older turn that is being summarized, or, where the
+// conversation has more than its share of the window, the oldest one that is worth it; nil where
+// there is none. See [compactBatch] for how many follow. One summary is asked for at a time, so that the limits are checked before each.
+// The results of the last turn stay whole.
+func (e *execution) compactable() *call {
+	over := e.tokens() > window(e.current())*compactShare/100 || e.compacted > 0 && e.compacted < compactBatch
 	if !over && e.summing == 0 {
 		return nil
 	}
@@ -158,16 +162,17 @@ func (e *execution) compactable() []*call {
 	for last > 0 && e.messages[last-1].Role != model.RoleAssistant {
 		last--
 	}
-	var list []*call
+	var oldest *call
 	for _, c := range e.order {
-		if c.message == 0 || c.message > last || c.compacted {
-			continue
-		}
-		if c.sum != nil || over && len(list) < maxParallel && len(e.messages[c.message-1].Text) >= minCompact {
-			list = append(list, c)
+		switch {
+		case c.sum != nil:
+			return c
+		case c.message == 0 || c.message > last || c.compacted || oldest != nil || !over:
+		case len(e.messages[c.message-1].Text) >= minCompact:
+			oldest = c
 		}
 	}
-	return list
+	return oldest
 }
 
 // fit returns the request with at most limit bytes. What is shortened first is what matters
