@@ -32,6 +32,8 @@ type Answer struct {
 	Calls    []Call
 	Stop     Stop
 	Usage    Usage
+	// FailedUsage is what the provider counted for the tries before this answer that failed.
+	FailedUsage Usage
 	// Estimated reports that Usage is an estimate, because the provider sent none.
 	Estimated bool
 	State     json.RawMessage
@@ -77,14 +79,21 @@ func (c *Client) WithLongWaits() *Client {
 // begun, and neither is one that is longer than Retry.MaxRetryAfter: see Error.Later.
 func (c *Client) Ask(ctx context.Context, r Request, onChunk func(attempt int, chunk Chunk)) (Answer, error) {
 	failures := 0
+	var spent Usage // by the tries that failed
 	for attempt := 0; ; attempt++ {
 		answer, failure := c.try(ctx, r, func(chunk Chunk) { onChunk(attempt, chunk) })
 		if failure == nil {
-			answer.Attempts = attempt + 1
+			answer.Attempts, answer.FailedUsage = attempt+1, spent
 			return answer, nil
 		}
 		if ctx.Err() != nil {
 			return Answer{}, fmt.Errorf("ask the model: %w", context.Cause(ctx))
+		}
+		spent = spent.Add(failure.Usage)
+		if spent != failure.Usage {
+			all := *failure
+			all.Usage = spent
+			failure = &all
 		}
 		wait, verdict := c.retry.Next(failures, failure, rand.Float64()) //nolint:gosec // it spreads load
 		if errors.Is(failure, errOpen) {

@@ -176,6 +176,41 @@ func TestClientRetries(t *testing.T) {
 	}
 }
 
+// What the provider counted for tries that failed is reported with the outcome, apart from what the
+// answer itself had.
+func TestClientCountsFailedTries(t *testing.T) {
+	cut := []step{text("half"), {err: &model.Error{Kind: model.Cut, Usage: model.Usage{Input: 100, Output: 7}}}}
+	good := []step{text("good"), {chunk: model.Chunk{Done: &model.Done{Stop: model.StopEnd, Usage: model.Usage{Input: 100, Output: 20}}}}}
+	uncounted := fails(model.Unavailable, 0)
+	tests := []struct {
+		name           string
+		scripts        [][]step
+		answer, failed model.Usage
+	}{
+		{"cut twice, then good", [][]step{cut, cut, good}, model.Usage{Input: 100, Output: 20}, model.Usage{Input: 200, Output: 14}},
+		{"cut three times", [][]step{cut}, model.Usage{}, model.Usage{Input: 300, Output: 21}},
+		{"cut, then without a count", [][]step{cut, uncounted}, model.Usage{}, model.Usage{Input: 100, Output: 7}},
+		{"refused after a cut", [][]step{cut, fails(model.Refused, 0)}, model.Usage{}, model.Usage{Input: 100, Output: 7}},
+		{"without a count", [][]step{uncounted, good}, model.Usage{Input: 100, Output: 20}, model.Usage{}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := model.NewClient(&scripted{scripts: test.scripts}, model.DefaultRetry(), &model.Breaker{})
+				got, err := client.Ask(t.Context(), question("why?"), func(int, model.Chunk) {})
+				failed := got.FailedUsage
+				var failure *model.Error
+				if errors.As(err, &failure) {
+					failed = failure.Usage
+				}
+				if got.Usage != test.answer || failed != test.failed {
+					t.Errorf("answer %+v, failed tries %+v; want %+v, %+v", got.Usage, failed, test.answer, test.failed)
+				}
+			})
+		})
+	}
+}
+
 // TestClientOpensTheBreaker: failed requests count, refused ones and those of a caller that gave
 // up do not.
 func TestClientOpensTheBreaker(t *testing.T) {

@@ -34,6 +34,9 @@ type Error struct {
 	// Later reports that RetryAfter is longer than a [Client] waits: the same provider may be asked
 	// again then.
 	Later bool
+	// Usage is what the provider counted for the request before it failed, or zero where it sent no
+	// count. From a [Client] it is the sum over all tries.
+	Usage Usage
 	// Message is the provider's text, at most 500 characters, without the key. It is not
 	// masked otherwise.
 	Message string

@@ -238,6 +238,47 @@ func TestProvidersAreSilenced(t *testing.T) {
 	})
 }
 
+// A failed request has the usage that its provider reported before: Anthropic's Messages begin with
+// it, the Responses end a failed answer with it, and Chat Completions may send it before the end.
+func TestProvidersReportUsageOfFailures(t *testing.T) {
+	usage := modeltest.Usage{Input: 100, Cached: 40, Output: 30}
+	cut := modeltest.Answer{Text: "a long text", Piece: 1, CutAfter: 5, Usage: usage}
+	stalled := modeltest.Answer{Text: "a long text", Piece: 1, StallAfter: 5, Usage: usage}
+	failed := modeltest.Answer{Raw: `event: response.failed
+data: {"type":"response.failed","response":{"error":{"code":"server_error","message":"busy"},"usage":{"input_tokens":100,"input_tokens_details":{"cached_tokens":40},"output_tokens":30}}}
+
+`}
+	counted := modeltest.Answer{Raw: `data: {"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":100,"prompt_tokens_details":{"cached_tokens":40},"completion_tokens":30}}
+
+`}
+	begun := model.Usage{Input: 100, Cached: 40, Output: 1}
+	whole := model.Usage{Input: 100, Cached: 40, Output: 30}
+	tests := []struct {
+		name   string
+		answer modeltest.Answer
+		want   map[string]model.Usage // by API; none: it is not tried there
+	}{
+		{"cut", cut, map[string]model.Usage{"messages": begun, "chat": {}, "responses": {}}},
+		{"silent", stalled, map[string]model.Usage{"messages": begun, "chat": {}, "responses": {}}},
+		{"failed", failed, map[string]model.Usage{"responses": whole}},
+		{"cut after the usage", counted, map[string]model.Usage{"chat": whole}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			each(t, []modeltest.Answer{test.answer}, func(t *testing.T, m model.Model, _ *modeltest.Server, api string) {
+				want, ok := test.want[api]
+				if !ok {
+					return
+				}
+				m = model.WithTimeouts(m, model.Timeouts{FirstChunk: time.Second, BetweenChunks: 50 * time.Millisecond})
+				if got := collect(t, m, question("why?")); got.err == nil || got.err.Usage != want {
+					t.Errorf("got %+v, want an error with the usage %+v", got.err, want)
+				}
+			})
+		})
+	}
+}
+
 func TestProvidersEndWithTheirContext(t *testing.T) {
 	each(t, []modeltest.Answer{{Stall: true}}, func(t *testing.T, m model.Model, _ *modeltest.Server, _ string) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -83,7 +84,12 @@ func timedOut(outer, inner context.Context, err error) error {
 		return err
 	}
 	if s, ok := context.Cause(inner).(*silence); ok { //nolint:errorlint // the cause is set above, unwrapped
-		return &Error{Kind: Silent, Message: s.message, Cause: err}
+		late := &Error{Kind: Silent, Message: s.message, Cause: err}
+		var failure *Error
+		if errors.As(err, &failure) {
+			late.Usage = failure.Usage
+		}
+		return late
 	}
 	return err
 }

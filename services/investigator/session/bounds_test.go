@@ -139,6 +139,54 @@ func TestLimitsOfARetry(t *testing.T) {
 	}
 }
 
+// The tokens of failed calls, and of failed tries before an answer, count for the limits as those of
+// answers do. They do not count as the size of the conversation.
+func TestFailedCallsCountForLimits(t *testing.T) {
+	lost := model.Usage{Input: 5000, Output: 500}
+	for name, change := range map[string]func(*Fact, *Ask){
+		"failed": func(f *Fact, a *Ask) {
+			*f = failed(a, "overloaded")
+			f.ModelFailed.Usage = lost
+		},
+		"failed tries": func(f *Fact, _ *Ask) { f.ModelAnswered.FailedUsage = lost },
+	} {
+		p := testPlan(testStage("work", Any, testAgent("a", "kubernetes")))
+		p.Limits.MaxTokens = 5000
+		w := newSim(t, p)
+		first := true
+		w.answer = func(w *sim, a *Ask) Fact {
+			f := calls(a, model.Call{Name: "kubernetes__pods_list"})
+			if a.Purpose != PurposeIteration {
+				f = text(a, "fine")
+			}
+			if first {
+				first = false
+				change(&f, a)
+			}
+			return f
+		}
+		s := w.run()
+		want := "iteration claude, forced_conclusion claude"
+		if name == "failed" {
+			want = "iteration claude, forced_conclusion gemini"
+		}
+		if got := strings.Join(w.asked, ", "); got != want || s.Status() != StatusCompleted {
+			t.Errorf("%s: status %s (%s) after %s; want completed after %s", name, s.Status(), s.err, got, want)
+		}
+		d := DetailOf(s, nil)
+		sum := 0
+		for _, it := range s.models {
+			sum += it.usage.Input
+		}
+		if d.InputTokens <= lost.Input || d.InputTokens != sum {
+			t.Errorf("%s: %d input tokens, %d by its calls; want over %d, the same", name, d.InputTokens, sum, lost.Input)
+		}
+		if e := w.s.stages[0].execs[0]; e.known > 1000 {
+			t.Errorf("%s: the conversation counts %d tokens, want what its answer had", name, e.known)
+		}
+	}
+}
+
 // A limit that is reached by the last answer of a stage ends the session, and the analysis names it.
 func TestLimitBetweenStages(t *testing.T) {
 	p := testPlan(testStage("first", Any, testAgent("a")), testStage("second", Any, testAgent("b")))

@@ -352,9 +352,9 @@ func (s *Session) applyAnswered(f *ModelAnswered, t time.Time) {
 	if it == nil || it.done {
 		return
 	}
-	it.done, it.usage, it.duration = true, f.Usage, f.Duration
+	it.done, it.usage, it.duration = true, f.Usage.Add(f.FailedUsage), f.Duration
 	it.text, it.thinking = f.Text.Shown(), f.Thinking.Shown()
-	s.account(it.exec, it.provider, f.Usage)
+	s.account(it.exec, it.provider, it.usage)
 	e := it.exec
 	switch {
 	case e == nil:
@@ -721,6 +721,10 @@ func (s *Session) applyModelFailed(f *ModelFailed, t time.Time) {
 		return
 	}
 	it.done, it.err, it.duration = true, f.Error, f.Duration
+	if f.Usage != (model.Usage{}) {
+		it.usage = f.Usage
+		s.account(it.exec, it.provider, f.Usage)
+	}
 	e := it.exec
 	switch {
 	case e == nil:

@@ -152,13 +152,15 @@ type Streaming struct {
 
 // ModelAnswered is a whole answer, masked.
 type ModelAnswered struct {
-	ID       string          `json:"id"`
-	Text     Text            `json:"text,omitzero"`
-	Thinking Text            `json:"thinking,omitzero"`
-	Calls    []model.Call    `json:"calls,omitempty"`
-	Stop     model.Stop      `json:"stop"`
-	Usage    model.Usage     `json:"usage"`
-	State    json.RawMessage `json:"state,omitempty"`
+	ID       string       `json:"id"`
+	Text     Text         `json:"text,omitzero"`
+	Thinking Text         `json:"thinking,omitzero"`
+	Calls    []model.Call `json:"calls,omitempty"`
+	Stop     model.Stop   `json:"stop"`
+	Usage    model.Usage  `json:"usage"`
+	// FailedUsage is what the provider counted for the tries before this answer that failed.
+	FailedUsage model.Usage     `json:"failed_usage,omitzero"`
+	State       json.RawMessage `json:"state,omitempty"`
 	// Cut reports whether the worker ended a repeating stream.
 	Cut      bool          `json:"cut,omitempty"`
 	Duration time.Duration `json:"duration"`
@@ -170,6 +172,8 @@ type ModelFailed struct {
 	Error    string        `json:"error"`
 	Kind     model.Kind    `json:"kind"`
 	Duration time.Duration `json:"duration"`
+	// Usage is what the provider counted for the tries, or zero where it sent no count.
+	Usage model.Usage `json:"usage,omitzero"`
 	// RetryAt is when the provider may be asked again, where it asks to wait for longer than a call
 	// waits. The next provider is asked at once; without one the session waits until then.
 	RetryAt time.Time `json:"retry_at,omitzero"`

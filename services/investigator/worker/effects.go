@@ -252,15 +252,21 @@ func (r *run) callTool(ctx context.Context, c *session.CallTool, set ToolSet) []
 // ask asks a model.
 func (r *run) ask(eff *effect, a *session.Ask) []session.Fact {
 	ctx, begin := eff.ctx, time.Now()
-	failed := func(kind model.Kind, text string) []session.Fact {
-		r.cfg.Observer.ModelAsked(a.Provider.Name, string(a.Purpose), string(kind), time.Since(begin), model.Usage{}, 0)
+	cost := func(u model.Usage) float64 {
+		if a.Provider.Price == nil {
+			return 0
+		}
+		return a.Provider.Price.Cost(u)
+	}
+	failed := func(kind model.Kind, text string, u model.Usage) []session.Fact {
+		r.cfg.Observer.ModelAsked(a.Provider.Name, string(a.Purpose), string(kind), time.Since(begin), u, cost(u))
 		return []session.Fact{{Time: now(), ModelFailed: &session.ModelFailed{
-			ID: a.ID, Error: session.Head(r.mask(text), maxErrorText), Kind: kind, Duration: time.Since(begin),
+			ID: a.ID, Error: session.Head(r.mask(text), maxErrorText), Kind: kind, Duration: time.Since(begin), Usage: u,
 		}}}
 	}
 	m, ok := r.cfg.Models.Model(a.Provider, a.Last)
 	if !ok {
-		return failed(model.Refused, fmt.Sprintf("the configuration has no provider %q any more", a.Provider.Name))
+		return failed(model.Refused, fmt.Sprintf("the configuration has no provider %q any more", a.Provider.Name), model.Usage{})
 	}
 	request := a.Request
 	if a.Source != nil {
@@ -269,7 +275,7 @@ func (r *run) ask(eff *effect, a *session.Ask) []session.Fact {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return failed(model.Malformed, "the text to summarize can't be read: "+err.Error())
+			return failed(model.Malformed, "the text to summarize can't be read: "+err.Error(), model.Usage{})
 		}
 		request = a.WithSource(text)
 	}
@@ -282,34 +288,31 @@ func (r *run) ask(eff *effect, a *session.Ask) []session.Fact {
 	if err != nil {
 		var failure *model.Error
 		if errors.As(err, &failure) {
-			facts := failed(failure.Kind, failure.Error())
+			facts := failed(failure.Kind, failure.Error(), failure.Usage)
 			if failure.Later {
 				facts[0].ModelFailed.RetryAt = now().Add(failure.RetryAfter)
 			}
 			return facts
 		}
-		return failed(model.Unavailable, err.Error())
+		return failed(model.Unavailable, err.Error(), model.Usage{})
 	}
 	f, problem := r.answered(ctx, a, &answer)
 	if ctx.Err() != nil {
 		return nil
 	}
 	if problem != "" {
-		return failed(model.Malformed, problem)
+		return failed(model.Malformed, problem, answer.Usage.Add(answer.FailedUsage))
 	}
 	f.Duration = time.Since(begin)
-	cost := 0.0
-	if a.Provider.Price != nil {
-		cost = a.Provider.Price.Cost(f.Usage)
-	}
-	r.cfg.Observer.ModelAsked(a.Provider.Name, string(a.Purpose), "answered", f.Duration, f.Usage, cost)
+	spent := f.Usage.Add(f.FailedUsage)
+	r.cfg.Observer.ModelAsked(a.Provider.Name, string(a.Purpose), "answered", f.Duration, spent, cost(spent))
 	return []session.Fact{{Time: now(), ModelAnswered: f}}
 }
 
 // answered returns the fact of an answer, masked, and stores its long texts; or the problem for
 // which it can't be stored.
 func (r *run) answered(ctx context.Context, a *session.Ask, answer *model.Answer) (f *session.ModelAnswered, problem string) {
-	f = &session.ModelAnswered{ID: a.ID, Stop: answer.Stop, Usage: answer.Usage, State: answer.State, Cut: answer.Cut}
+	f = &session.ModelAnswered{ID: a.ID, Stop: answer.Stop, Usage: answer.Usage, FailedUsage: answer.FailedUsage, State: answer.State, Cut: answer.Cut}
 	thinking := r.mask(answer.Thinking)
 	if thinking != answer.Thinking || len(f.State) > maxState {
 		f.State = nil // it has the thinking as it was

@@ -525,6 +525,49 @@ func TestEverythingIsMasked(t *testing.T) {
 	})
 }
 
+// What the provider counted for failed calls and failed tries is stored.
+func TestUsageOfFailuresIsStored(t *testing.T) {
+	lost := model.Usage{Input: 1000, Output: 7}
+	tests := map[string]func(a model.Answer) (model.Answer, error){
+		"a failed call": func(model.Answer) (model.Answer, error) {
+			return model.Answer{}, &model.Error{Kind: model.Cut, Message: "cut", Usage: lost}
+		},
+		"failed tries": func(a model.Answer) (model.Answer, error) {
+			a.FailedUsage = lost
+			return a, nil
+		},
+		"an answer that is too large": func(a model.Answer) (model.Answer, error) {
+			a.Calls[0].Arguments = `"` + strings.Repeat("x", maxCalls) + `"`
+			a.Usage = lost
+			return a, nil
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, w := newMemory(), newWorld()
+				first := true
+				w.answer = func(ctx context.Context, r model.Request, turn int, onChunk func(int, model.Chunk)) (model.Answer, error) {
+					a, err := script(ctx, r, turn, onChunk)
+					if err == nil && first {
+						first = false
+						return change(a)
+					}
+					return a, err
+				}
+				m.submit(testID, testPlan())
+				_, stop := w.worker(m, "a")
+				synctest.Wait()
+				stop()
+				s := m.fold(t, testID)
+				if got := session.DetailOf(s, nil).InputTokens; s.Status() != session.StatusCompleted || got <= lost.Input || got >= 2*lost.Input {
+					t.Errorf("status %s with %d input tokens, want completed with those of the answers and %d more", s.Status(), got, lost.Input)
+				}
+			})
+		})
+	}
+}
+
 func TestUnknownProviderFallsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, w := newMemory(), newWorld()

@@ -95,6 +95,7 @@ func (m *messages) Generate(ctx context.Context, r model.Request) iter.Seq2[mode
 		for stream.Next() {
 			chunk, ok, failure := a.event(stream.Current())
 			if failure != nil {
+				failure.Usage = a.usage
 				yield(model.Chunk{}, failure)
 				return
 			}
@@ -106,7 +107,9 @@ func (m *messages) Generate(ctx context.Context, r model.Request) iter.Seq2[mode
 			}
 		}
 		if a.stop == "" || (!a.stopped && stream.Err() != nil) {
-			yield(model.Chunk{}, m.failure(ctx, stream.Err(), a.started))
+			failure := m.failure(ctx, stream.Err(), a.started)
+			failure.Usage = a.usage
+			yield(model.Chunk{}, failure)
 			return
 		}
 		yield(model.Chunk{Done: &model.Done{Stop: a.reason(), Usage: a.usage, State: model.State(a.parts)}}, nil)

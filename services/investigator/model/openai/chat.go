@@ -40,6 +40,7 @@ func (m *chat) Generate(ctx context.Context, r model.Request) iter.Seq2[model.Ch
 		for stream.Next() {
 			chunks, failure := a.event(stream.Current())
 			if failure != nil {
+				failure.Usage = a.usage
 				yield(model.Chunk{}, failure)
 				return
 			}
@@ -51,7 +52,9 @@ func (m *chat) Generate(ctx context.Context, r model.Request) iter.Seq2[model.Ch
 		}
 		// Servers differ in what follows finish_reason: usage, [DONE], nothing, or a cut.
 		if err := stream.Err(); a.finish == "" || (err != nil && ctx.Err() != nil) {
-			yield(model.Chunk{}, m.config.failure(ctx, err, a.started))
+			failure := m.config.failure(ctx, err, a.started)
+			failure.Usage = a.usage
+			yield(model.Chunk{}, failure)
 			return
 		}
 		for _, c := range a.wholeCalls() {

@@ -92,7 +92,9 @@ func (a *responseAnswer) event(e responses.ResponseStreamEventUnion) (model.Chun
 	case "response.completed", "response.incomplete":
 		return model.Chunk{Done: a.done(e)}, true, nil
 	case "response.failed":
-		return model.Chunk{}, false, endpoint.Event(string(e.Response.Error.Code), e.Response.Error.Message, a.key)
+		failure := endpoint.Event(string(e.Response.Error.Code), e.Response.Error.Message, a.key)
+		failure.Usage = usage(e)
+		return model.Chunk{}, false, failure
 	case "error":
 		return model.Chunk{}, false, endpoint.Event(e.Code, e.Message, a.key)
 	}
@@ -172,15 +174,7 @@ func (a *responseAnswer) missing(texts []plainText) string {
 }
 
 func (a *responseAnswer) done(e responses.ResponseStreamEventUnion) *model.Done {
-	u := e.Response.Usage
-	d := &model.Done{
-		Stop: model.StopEnd,
-		Usage: model.Usage{
-			Input: int(max(0, u.InputTokens)), Cached: int(max(0, u.InputTokensDetails.CachedTokens)),
-			Output: int(max(0, u.OutputTokens)), Thinking: int(max(0, u.OutputTokensDetails.ReasoningTokens)),
-		},
-		State: model.State(a.parts),
-	}
+	d := &model.Done{Stop: model.StopEnd, Usage: usage(e), State: model.State(a.parts)}
 	switch reason := e.Response.IncompleteDetails.Reason; {
 	case reason == "content_filter", a.refused:
 		d.Stop = model.StopRefused
@@ -188,6 +182,15 @@ func (a *responseAnswer) done(e responses.ResponseStreamEventUnion) *model.Done 
 		d.Stop = model.StopLength
 	}
 	return d
+}
+
+// usage returns the figures of an event that ends an answer.
+func usage(e responses.ResponseStreamEventUnion) model.Usage {
+	u := e.Response.Usage
+	return model.Usage{
+		Input: int(max(0, u.InputTokens)), Cached: int(max(0, u.InputTokensDetails.CachedTokens)),
+		Output: int(max(0, u.OutputTokens)), Thinking: int(max(0, u.OutputTokensDetails.ReasoningTokens)),
+	}
 }
 
 // The request's JSON.
