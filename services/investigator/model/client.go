@@ -17,8 +17,9 @@ const (
 	MaxAnswerBytes = 4 << 20
 	// MaxThinkingBytes bounds the thinking.
 	MaxThinkingBytes = 4 << 20
-	// MaxCalls bounds the tool calls.
-	MaxCalls = 32
+	// MaxCalls bounds the tool calls. It is over the number that a session makes of one answer: the
+	// model is told of the others.
+	MaxCalls = 128
 	// MaxArgumentBytes bounds the arguments of one call. The answer is [Malformed] beyond it.
 	MaxArgumentBytes = 256 << 10
 	// maxCallID is the longest id of a call that all providers accept.
@@ -196,10 +197,10 @@ func (g *gathering) add(c Chunk) bool {
 		g.answer.Stop, g.answer.Usage, g.answer.State = c.Done.Stop, c.Done.Usage, c.Done.State
 		return true
 	case c.Call != nil:
-		g.answer.Calls = append(g.answer.Calls, *c.Call)
-		if len(g.answer.Calls) >= MaxCalls {
-			return g.cut(fmt.Sprintf("the answer has %d tool calls or more", MaxCalls))
+		if len(g.answer.Calls) == MaxCalls {
+			return g.cut(fmt.Sprintf("the answer has over %d tool calls", MaxCalls))
 		}
+		g.answer.Calls = append(g.answer.Calls, *c.Call)
 	case c.Text != "":
 		g.text.WriteString(c.Text)
 		if g.text.Len() >= MaxAnswerBytes {

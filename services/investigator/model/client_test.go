@@ -311,6 +311,19 @@ func TestClientEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// An answer with as many calls as it may have is whole: it has its end, its usage and its state.
+func TestClientTakesTheMostCalls(t *testing.T) {
+	call := step{chunk: model.Chunk{Call: &model.Call{ID: "same", Name: "get"}}}
+	end := step{chunk: model.Chunk{Done: &model.Done{Stop: model.StopEnd, Usage: model.Usage{Input: 10, Output: 5}}}}
+	for _, n := range []int{32, 33, model.MaxCalls} {
+		client := model.NewClient(&scripted{scripts: [][]step{append(slices.Repeat([]step{call}, n), end)}}, model.DefaultRetry(), &model.Breaker{})
+		got, err := client.Ask(t.Context(), question("why?"), func(int, model.Chunk) {})
+		if err != nil || got.Cut || len(got.Calls) != n || got.Stop != model.StopEnd || got.Usage.Input != 10 {
+			t.Errorf("%d calls: got %d, cut %t (%s), stop %s, usage %+v, error %v; want the whole answer", n, len(got.Calls), got.Cut, got.CutReason, got.Stop, got.Usage, err)
+		}
+	}
+}
+
 func TestClientBounds(t *testing.T) {
 	call := step{chunk: model.Chunk{Call: &model.Call{ID: "same", Name: "get"}}}
 	var long []step
@@ -327,7 +340,7 @@ func TestClientBounds(t *testing.T) {
 		reason string
 	}{
 		{"text", long, "the text is over 4 MiB"},
-		{"calls", slices.Repeat([]step{call}, model.MaxCalls+1), "the answer has 32 tool calls or more"},
+		{"calls", slices.Repeat([]step{call}, model.MaxCalls+2), "the answer has over 128 tool calls"},
 		{"repetition", slices.Repeat([]step{text("And then I look at the pod again, and it is down. ")}, 6), "the text repeats itself"},
 		{"thinking", slices.Repeat([]step{{chunk: model.Chunk{Thinking: "I look at the pod again, and it is down. "}}}, 6), "the thinking repeats itself"},
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -184,6 +185,46 @@ func TestFailedCallsCountForLimits(t *testing.T) {
 		if e := w.s.stages[0].execs[0]; e.known > 1000 {
 			t.Errorf("%s: the conversation counts %d tokens, want what its answer had", name, e.known)
 		}
+	}
+}
+
+// Calls of a turn over the bound are answered with an error, and are made where the model makes them
+// in its next turn.
+func TestCallsOverTheBoundOfATurn(t *testing.T) {
+	const over = 3
+	w := newSim(t, testPlan(testStage("work", Any, testAgent("a", "kubernetes"))))
+	made := 0
+	w.tool = func(*CallTool) string { made++; return "3 pods" }
+	var list []model.Call
+	for i := range maxTurnCalls + over {
+		list = append(list, model.Call{Name: "kubernetes__pods_log", Arguments: `{"n":` + strconv.Itoa(i) + `}`})
+	}
+	turn := 0
+	w.answer = func(_ *sim, a *Ask) Fact {
+		if a.Purpose != PurposeIteration {
+			return text(a, "fine")
+		}
+		turn++
+		results := a.Request.Messages[max(0, len(a.Request.Messages)-len(list)):]
+		switch turn {
+		case 1:
+			return calls(a, list...)
+		case 2:
+			for i, m := range results {
+				want := i >= maxTurnCalls
+				if got := m.IsError && m.Text == "Not called: a turn has at most 32 calls. Call it in your next turn if you still need it."; got != want {
+					t.Errorf("call %d is answered with %q, error %t; want it refused: %t", i+1, m.Text, m.IsError, want)
+				}
+			}
+			if made != maxTurnCalls {
+				t.Errorf("%d calls were made, want %d", made, maxTurnCalls)
+			}
+			return calls(a, list[maxTurnCalls:]...)
+		}
+		return text(a, "fine")
+	}
+	if s := w.run(); s.Status() != StatusCompleted || made != len(list) || turn != 3 {
+		t.Errorf("status %s (%s) after %d turns with %d calls; want completed after 3 with %d", s.Status(), s.err, turn, made, len(list))
 	}
 }
 

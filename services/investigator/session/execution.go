@@ -431,7 +431,7 @@ func (s *Session) newCalls(e *execution, it *interaction, f *ModelAnswered) []*c
 		e.byID[mc.ID] = c
 		s.callIDs[mc.ID]++
 		e.order = append(e.order, c)
-		if e.first[c.canonical] == nil {
+		if e.first[c.canonical] == nil && !c.over && !c.cut { // these are not made, and may be repeated
 			e.first[c.canonical] = c
 		}
 		it.calls = append(it.calls, mc)
