@@ -18,7 +18,7 @@ import (
 // The bounds of an execution.
 const (
 	maxEmpty     = 2  // answers without content that are asked again
-	maxTimedOut  = 2  // iterations in a row that may time out before the execution fails
+	maxTimedOut  = 2  // iterations in a row that may time out before the execution fails, where no provider is left
 	maxTurnCalls = 32 // calls of one turn that are made; more are answered with an error
 	maxParallel  = 4  // tool calls of one turn side by side
 )
@@ -780,6 +780,7 @@ func (s *Session) applyFellBack(f *FellBack, t time.Time) {
 			return
 		}
 		e.provider++
+		e.timedOut = min(e.timedOut, maxTimedOut-1) // the next provider is asked before the execution fails
 		e.failure, e.known, e.knownAt = nil, 0, 0
 		stageID = e.stage.ID
 	}
@@ -815,7 +816,7 @@ func (s *Session) applyTimedOut(f *TimedOut, t time.Time) {
 		e.iterations++
 		s.answerEvent(it, true, "", StatusTimedOut, t)
 		s.answerEvent(it, false, "", StatusTimedOut, t)
-		if e.timedOut < maxTimedOut && e.provider+1 < len(e.providers) {
+		if e.provider+1 < len(e.providers) {
 			e.failure = it // the next provider is asked
 		}
 		return

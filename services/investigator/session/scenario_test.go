@@ -184,6 +184,34 @@ func TestTimeouts(t *testing.T) {
 			t.Errorf("%d fallbacks after %s, want 2 after 12m", fallbacks, got)
 		}
 	})
+	t.Run("each provider of the chain is asked", func(t *testing.T) {
+		for name, c := range map[string]struct {
+			answers string // the provider that does
+			asked   []string
+			status  Status
+			took    time.Duration
+		}{
+			"the third answers": {"third", []string{"iteration claude", "iteration gemini", "iteration third", "executive_summary gemini"}, StatusCompleted, 12 * time.Minute},
+			"none answers":      {"", []string{"iteration claude", "iteration gemini", "iteration third"}, StatusFailed, 18 * time.Minute},
+		} {
+			a := testAgent("a")
+			a.Fallbacks = append(a.Fallbacks, testProvider("third"))
+			w := newSim(t, testPlan(testStage("work", Any, a)))
+			w.answer = func(_ *sim, a *Ask) Fact {
+				if a.Provider.Name == c.answers || a.Purpose == PurposeExecutiveSummary {
+					return text(a, "fine")
+				}
+				return Fact{}
+			}
+			s := w.run()
+			if diff := cmp.Diff(c.asked, w.asked); diff != "" {
+				t.Errorf("%s: model calls (-want +got):\n%s", name, diff)
+			}
+			if got := w.now.Sub(testStart).Round(time.Minute); s.Status() != c.status || got != c.took {
+				t.Errorf("%s: status %s (%s) after %s, want %s after %s", name, s.Status(), s.err, got, c.status, c.took)
+			}
+		}
+	})
 	t.Run("a tool, then an answer", func(t *testing.T) {
 		w := newSim(t, testPlan(testStage("work", Any, testAgent("a", "kubernetes"))))
 		w.tool = func(*CallTool) string { return "" }
