@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/tocsin-bus/tocsin/services/investigator/config"
-	"github.com/tocsin-bus/tocsin/services/investigator/model"
 	"github.com/tocsin-bus/tocsin/shared/sanitize"
 	"github.com/tocsin-bus/tocsin/shared/service"
 )
@@ -40,7 +39,7 @@ func (c *CheckCommand) Run(ctx context.Context, env service.Env) error {
 	case err != nil:
 		return err
 	}
-	s, err := newSettings(cfg, nil, &model.Breakers{})
+	s, err := newSettings(cfg, nil)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,6 @@ import (
 	"github.com/tocsin-bus/tocsin/services/investigator/config"
 	"github.com/tocsin-bus/tocsin/services/investigator/journal"
 	"github.com/tocsin-bus/tocsin/services/investigator/masking"
-	"github.com/tocsin-bus/tocsin/services/investigator/model"
 	"github.com/tocsin-bus/tocsin/services/investigator/session"
 	"github.com/tocsin-bus/tocsin/services/investigator/toolbox"
 	"github.com/tocsin-bus/tocsin/services/investigator/worker"
@@ -106,9 +105,8 @@ type process struct {
 	identity presence.Config
 	redact   *redact.Engine
 	// url is where the API listens.
-	url      string
-	breakers model.Breakers
-	maskers  maskers
+	url     string
+	maskers maskers
 	// loading guards changes of settings.
 	loading  sync.Mutex
 	settings atomic.Pointer[settings]
@@ -227,7 +225,7 @@ func (p *process) load() (*settings, error) {
 		return nil, err
 	}
 	cfg.UseDashboard(p.DashboardURL)
-	s, err := newSettings(cfg, p.settings.Load(), &p.breakers)
+	s, err := newSettings(cfg, p.settings.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -330,8 +328,9 @@ func (p *process) health() query.Health {
 	if b := p.handler.backend.Load(); b != nil {
 		h.Investigator.Queued, h.Investigator.Running = b.index.openCounts()
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.config().Providers)) {
-		if p.breakers.For(name).Open() {
+	models := p.settings.Load().models
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		if models[name].breaker.Open() {
 			h.Investigator.ModelsDown = append(h.Investigator.ModelsDown, name)
 		}
 	}

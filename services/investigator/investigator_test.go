@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -412,7 +414,7 @@ func (q limitQueue) Next(ctx context.Context) (worker.Claim, error) {
 // use.
 func TestLimitsOfALaterConfiguration(t *testing.T) {
 	p := &process{}
-	s, err := newSettings(parseConfig(t, strings.Replace(restConfig, "queue: {", "queue: { max_concurrent_sessions: 7,", 1)), nil, &p.breakers)
+	s, err := newSettings(parseConfig(t, strings.Replace(restConfig, "queue: {", "queue: { max_concurrent_sessions: 7,", 1)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,7 +440,7 @@ func TestMaskingOfThePlan(t *testing.T) {
 	p := &process{}
 	load := func(change string) session.Plan {
 		t.Helper()
-		s, err := newSettings(parseConfig(t, strings.Replace(restConfig, "defaults: {", "defaults: {"+change, 1)), p.settings.Load(), &p.breakers)
+		s, err := newSettings(parseConfig(t, strings.Replace(restConfig, "defaults: {", "defaults: {"+change, 1)), p.settings.Load())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -473,11 +475,10 @@ func TestMaskingOfThePlan(t *testing.T) {
 // TestEarlierDefinitions: plans keep the entries of their file, a bounded number of them, and a plan
 // of another process has those of the same names.
 func TestEarlierDefinitions(t *testing.T) {
-	var breakers model.Breakers
 	load := func(n int, old *settings) *settings {
 		t.Helper()
 		text := strings.NewReplacer("http://127.0.0.1:1/v1", fmt.Sprintf("http://127.0.0.1:%d/v1", n), "http://127.0.0.1:1/", fmt.Sprintf("http://127.0.0.1:%d/", n)).Replace(restConfig)
-		s, err := newSettings(parseConfig(t, text), old, &breakers)
+		s, err := newSettings(parseConfig(t, text), old)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -534,7 +535,7 @@ func TestSharedDefinitions(t *testing.T) {
 		var s *settings
 		for _, n := range ports {
 			text := strings.ReplaceAll(restConfig, "http://127.0.0.1:1/", fmt.Sprintf("http://127.0.0.1:%d/", n))
-			next, err := newSettings(parseConfig(t, text), s, &model.Breakers{})
+			next, err := newSettings(parseConfig(t, text), s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -584,6 +585,42 @@ func TestSharedDefinitions(t *testing.T) {
 	}
 	if key, err := definitionKey(t.Context(), s); err != nil || len(key) != config.DefinitionKeySize {
 		t.Errorf("the key after a damage is %x (error %v), want one of %d bytes", key, err, config.DefinitionKeySize)
+	}
+}
+
+// TestBreakersOfAReload: a provider with a new address is asked at once, though the one at the old
+// address failed. One that did not change keeps its failures.
+func TestBreakersOfAReload(t *testing.T) {
+	load := func(text string, old *settings) *settings {
+		t.Helper()
+		s, err := newSettings(parseConfig(t, text), old)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := load(restConfig, nil)
+	name := slices.Sorted(maps.Keys(first.models))[0]
+	for range model.BreakerFailures {
+		done, _ := first.models[name].breaker.Allow(time.Now())
+		done(time.Now(), &model.Error{Kind: model.Unavailable})
+	}
+	address := first.config.Providers[name].BaseURL
+	moved := load(strings.Replace(restConfig, address, "http://127.0.0.1:2/v1", 1), first)
+	for _, test := range []struct {
+		name string
+		s    *settings
+		open bool
+	}{
+		{"the first file", first, true},
+		{"the same file again", load(restConfig, first), true},
+		{"another limit", load(strings.Replace(restConfig, "queue: {", "queue: { max_concurrent_sessions: 7,", 1), first), true},
+		{"another address", moved, false},
+		{"the first address again", load(restConfig, moved), true},
+	} {
+		if got := test.s.models[name].breaker.Open(); got != test.open {
+			t.Errorf("%s: the breaker is open: %t, want %t", test.name, got, test.open)
+		}
 	}
 }
 

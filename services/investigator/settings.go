@@ -47,10 +47,12 @@ const maxEarlier = 200
 type clients struct {
 	// last waits as long as the provider asks, because there is no fallback.
 	first, last *model.Client
+	breaker     *model.Breaker
 }
 
 // newSettings makes the settings of a file. They keep the key of the old ones, which may be nil.
-func newSettings(cfg *config.Config, old *settings, breakers *model.Breakers) (*settings, error) {
+// Entries that stand in old as they do in the file keep their breakers.
+func newSettings(cfg *config.Config, old *settings) (*settings, error) {
 	if old != nil {
 		cfg = cfg.WithDefinitionKey(old.config.DefinitionKey())
 	}
@@ -70,8 +72,9 @@ func newSettings(cfg *config.Config, old *settings, breakers *model.Breakers) (*
 		}
 		retry := model.DefaultRetry()
 		retry.Tries = p.Retries
-		client := model.NewClient(m, retry, breakers.For(name))
-		s.models[name] = clients{client, client.WithLongWaits()}
+		breaker := old.breaker(cfg.ProviderEntry(name))
+		client := model.NewClient(m, retry, breaker)
+		s.models[name] = clients{client, client.WithLongWaits(), breaker}
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Servers)) {
 		server, err := newServer(name, cfg.Servers[name], cfg.ServerSecrets(name))
@@ -86,6 +89,19 @@ func newSettings(cfg *config.Config, old *settings, breakers *model.Breakers) (*
 	}
 	s.define(old)
 	return s, nil
+}
+
+// breaker returns the breaker of an entry of a provider, or a closed one where s, which may be nil,
+// does not know it: what failed with other settings says nothing about these.
+func (s *settings) breaker(entry config.Entry) *model.Breaker {
+	if s != nil {
+		for _, d := range slices.Concat(s.current, s.earlier) {
+			if d.entry == entry && d.models.breaker != nil {
+				return d.models.breaker
+			}
+		}
+	}
+	return &model.Breaker{}
 }
 
 // define collects the definitions of the file, and keeps those of the old settings, which may be nil.

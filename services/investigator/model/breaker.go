@@ -74,22 +74,3 @@ func (b *Breaker) done(now time.Time, err error, trial bool) {
 		b.next = now.Add(BreakerPause)
 	}
 }
-
-// Breakers has the breaker of each provider of a process. The zero value is ready for use.
-type Breakers struct {
-	mu       sync.Mutex
-	breakers map[string]*Breaker
-}
-
-// For returns the breaker of an entry of llm_providers.
-func (b *Breakers) For(provider string) *Breaker {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.breakers == nil {
-		b.breakers = map[string]*Breaker{}
-	}
-	if b.breakers[provider] == nil {
-		b.breakers[provider] = &Breaker{}
-	}
-	return b.breakers[provider]
-}

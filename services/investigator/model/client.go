@@ -61,7 +61,7 @@ type Client struct {
 	longWait bool
 }
 
-// NewClient returns a client of a model. The breaker belongs to the provider, see [Breakers].
+// NewClient returns a client of a model. All clients of the same provider share its breaker.
 func NewClient(m Model, retry Retry, breaker *Breaker) *Client {
 	return &Client{model: m, retry: retry, breaker: breaker}
 }

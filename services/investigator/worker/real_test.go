@@ -87,11 +87,10 @@ func TestRealTakeover(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var breakers model.Breakers
 	models := &Clients{}
 	models.Replace(map[string]*model.Client{
-		"claude": model.NewClient(provider, model.DefaultRetry(), breakers.For("claude")),
-		"gemini": model.NewClient(provider, model.DefaultRetry(), breakers.For("gemini")),
+		"claude": model.NewClient(provider, model.DefaultRetry(), &model.Breaker{}),
+		"gemini": model.NewClient(provider, model.DefaultRetry(), &model.Breaker{}),
 	})
 	if _, ok := models.Model(session.Provider{Name: "gone"}, true); ok {
 		t.Error("Model of an unknown provider = true, want false")

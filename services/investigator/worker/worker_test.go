@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -566,6 +567,72 @@ func TestUsageOfFailuresIsStored(t *testing.T) {
 			})
 		})
 	}
+}
+
+// silent is a model that never answers.
+type silent struct{}
+
+func (silent) Generate(ctx context.Context, _ model.Request) iter.Seq2[model.Chunk, error] {
+	return func(yield func(model.Chunk, error) bool) {
+		<-ctx.Done()
+		yield(model.Chunk{}, ctx.Err())
+	}
+}
+
+// brief is a model that answers each request at once.
+type brief struct{}
+
+func (brief) Generate(context.Context, model.Request) iter.Seq2[model.Chunk, error] {
+	return func(yield func(model.Chunk, error) bool) {
+		if yield(model.Chunk{Text: "The pod runs out of memory."}, nil) {
+			yield(model.Chunk{Done: &model.Done{Stop: model.StopEnd, Usage: model.Usage{Input: 100, Output: 10}}}, nil)
+		}
+	}
+}
+
+// Two providers that send nothing, each with its three tries and the usual time-outs, leave time for
+// the third one.
+func TestThirdProviderIsReached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		m, w := newMemory(), newWorld()
+		clients := &Clients{}
+		stalls := model.WithTimeouts(silent{}, model.DefaultTimeouts())
+		clients.Replace(map[string]*model.Client{
+			"claude": model.NewClient(stalls, model.DefaultRetry(), &model.Breaker{}),
+			"gemini": model.NewClient(stalls, model.DefaultRetry(), &model.Breaker{}),
+			"third":  model.NewClient(brief{}, model.DefaultRetry(), &model.Breaker{}),
+		})
+		plan := testPlan()
+		plan.Stages[0].Agents[0].Fallbacks = []session.Provider{testProvider("gemini"), testProvider("third")}
+		plan.Summary = testProvider("third")
+		m.submit(testID, plan)
+		cfg := w.config("a", m, m, m)
+		cfg.Models = clients
+		worker := New(cfg)
+		m.mu.Lock()
+		m.workers = append(m.workers, worker)
+		m.mu.Unlock()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- worker.Run(ctx) }()
+		time.Sleep(time.Hour)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		s := m.fold(t, testID)
+		var asked []string
+		for _, f := range m.facts(testID) {
+			if f.ModelAsked != nil {
+				asked = append(asked, f.ModelAsked.Provider)
+			}
+		}
+		took := s.EndedAt().Sub(begin)
+		if got := strings.Join(asked, " "); s.Status() != session.StatusCompleted || got != "claude gemini third third" || took > 13*time.Minute {
+			t.Errorf("status %s after %s, asked %s; want completed within 13m, and each provider asked", s.Status(), took, got)
+		}
+	})
 }
 
 func TestUnknownProviderFallsBack(t *testing.T) {
