@@ -106,9 +106,7 @@ func (c *Client) Ask(ctx context.Context, r Request, onChunk func(attempt int, c
 			return Answer{}, failure
 		case Later:
 			if !errors.Is(failure, errOpen) {
-				later := *failure
-				later.Later = true
-				return Answer{}, &later
+				return Answer{}, failure.later()
 			}
 			if !c.longWait {
 				return Answer{}, failure
@@ -117,6 +115,9 @@ func (c *Client) Ask(ctx context.Context, r Request, onChunk func(attempt int, c
 			failures++
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
+			if failure.RetryAfter > 0 && !errors.Is(failure, errOpen) {
+				return Answer{}, failure.later()
+			}
 			return Answer{}, failure
 		}
 		select {

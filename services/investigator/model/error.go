@@ -31,8 +31,8 @@ type Error struct {
 	Status int
 	// RetryAfter is how long the provider asks to wait, or 0 where it does not say.
 	RetryAfter time.Duration
-	// Later reports that RetryAfter is longer than a [Client] waits: the same provider may be asked
-	// again then.
+	// Later reports that RetryAfter is longer than a [Client] waits, or than it may: the same provider
+	// may be asked again then.
 	Later bool
 	// Usage is what the provider counted for the request before it failed, or zero where it sent no
 	// count. From a [Client] it is the sum over all tries.
@@ -52,6 +52,13 @@ func (e *Error) Error() string {
 
 // Unwrap returns the cause, which may be nil.
 func (e *Error) Unwrap() error { return e.Cause }
+
+// later returns the error with Later set.
+func (e *Error) later() *Error {
+	later := *e
+	later.Later = true
+	return &later
+}
 
 // Retry reports whether the same provider may answer the same request later.
 func (e *Error) Retry() bool { return e.Kind != Refused }

@@ -590,6 +590,83 @@ func (brief) Generate(context.Context, model.Request) iter.Seq2[model.Chunk, err
 	}
 }
 
+// limited is a model that asks to wait a number of times, and then answers.
+type limited struct {
+	times *atomic.Int64
+	after time.Duration
+}
+
+func (l limited) Generate(ctx context.Context, r model.Request) iter.Seq2[model.Chunk, error] {
+	if l.times.Add(-1) < 0 {
+		return brief{}.Generate(ctx, r)
+	}
+	return func(yield func(model.Chunk, error) bool) {
+		yield(model.Chunk{}, &model.Error{Kind: model.Limited, Status: 429, RetryAfter: l.after, Message: "too many requests"})
+	}
+}
+
+// Without a next provider a session waits as long as the provider asks, also where its iteration would
+// end before.
+func TestOnlyProviderIsWaitedFor(t *testing.T) {
+	tests := map[string]struct {
+		times     int64
+		after     time.Duration
+		iteration time.Duration
+		took      time.Duration
+		asked     int
+	}{
+		"within the call":                 {1, 20 * time.Second, 6 * time.Minute, 20 * time.Second, 2},
+		"longer than a call waits":        {2, 10 * time.Minute, 6 * time.Minute, 20 * time.Minute, 4},
+		"longer than the iteration lasts": {1, 20 * time.Second, 15 * time.Second, 20 * time.Second, 3},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, w := newMemory(), newWorld()
+				left := &atomic.Int64{}
+				left.Store(test.times)
+				clients := &Clients{}
+				clients.Replace(map[string]*model.Client{"claude": model.NewClient(limited{left, test.after}, model.DefaultRetry(), &model.Breaker{})})
+				plan := testPlan()
+				plan.Stages[0].Agents[0].Fallbacks, plan.Fallbacks, plan.Summary = nil, nil, testProvider("claude")
+				plan.IterationTimeout = test.iteration
+				begin := time.Now()
+				m.submit(testID, plan)
+				cfg := w.config("a", m, m, m)
+				cfg.Models = clients
+				serveUntil(t, m, cfg, time.Hour)
+				s := m.fold(t, testID)
+				asked := 0
+				for _, f := range m.facts(testID) {
+					if f.ModelAsked != nil {
+						asked++
+					}
+				}
+				if took := s.EndedAt().Sub(begin).Round(time.Second); s.Status() != session.StatusCompleted || took != test.took || asked != test.asked {
+					t.Errorf("status %s after %s with %d calls of the model, want completed after %s with %d", s.Status(), took, asked, test.took, test.asked)
+				}
+			})
+		})
+	}
+}
+
+// serveUntil runs a worker on a memory for a time.
+func serveUntil(t *testing.T, m *memory, cfg Config, d time.Duration) {
+	t.Helper()
+	worker := New(cfg)
+	m.mu.Lock()
+	m.workers = append(m.workers, worker)
+	m.mu.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx) }()
+	time.Sleep(d)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 // Two providers that send nothing, each with its three tries and the usual time-outs, leave time for
 // the third one.
 func TestThirdProviderIsReached(t *testing.T) {
@@ -609,18 +686,7 @@ func TestThirdProviderIsReached(t *testing.T) {
 		m.submit(testID, plan)
 		cfg := w.config("a", m, m, m)
 		cfg.Models = clients
-		worker := New(cfg)
-		m.mu.Lock()
-		m.workers = append(m.workers, worker)
-		m.mu.Unlock()
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- worker.Run(ctx) }()
-		time.Sleep(time.Hour)
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		serveUntil(t, m, cfg, time.Hour)
 		s := m.fold(t, testID)
 		var asked []string
 		for _, f := range m.facts(testID) {
