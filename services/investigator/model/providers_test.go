@@ -16,6 +16,7 @@ import (
 
 	"github.com/tocsin-bus/tocsin/services/investigator/model"
 	"github.com/tocsin-bus/tocsin/services/investigator/model/anthropic"
+	"github.com/tocsin-bus/tocsin/services/investigator/model/endpoint"
 	"github.com/tocsin-bus/tocsin/services/investigator/model/modeltest"
 	"github.com/tocsin-bus/tocsin/services/investigator/model/openai"
 )
@@ -236,6 +237,61 @@ func TestProvidersAreSilenced(t *testing.T) {
 			t.Errorf("got %v, want kind silent", got.err)
 		}
 	})
+}
+
+// A stream that is cut after its first chunk is asked anew: nothing of the first answer is in the
+// second one, and its chunks have the next attempt.
+func TestProvidersAskAnewAfterACut(t *testing.T) {
+	call := modeltest.Call{ID: "a1", Name: "get", Arguments: `{"name":"x"}`}
+	whole := modeltest.Answer{Text: "I look again.", Calls: []modeltest.Call{call}, Piece: 2, Usage: modeltest.Usage{Input: 100, Output: 30}}
+	for name, cut := range map[string]modeltest.Answer{
+		"in the text":     {Text: "I look at the pods.", Piece: 1, CutAfter: 8},
+		"in the thinking": {Thinking: "What could it be?", Text: "I look.", Piece: 1, CutAfter: 8},
+		"in a call":       {Text: "I look.", Calls: []modeltest.Call{{ID: "a0", Name: "list", Arguments: `{"namespace":"shop"}`}}, Piece: 4, CutAfter: 8},
+		"between calls":   {Calls: []modeltest.Call{{ID: "a0", Name: "list", Arguments: `{}`}, {ID: "a2", Name: "list", Arguments: `{"namespace":"shop"}`}}, Piece: 2, CutAfter: 8},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, []modeltest.Answer{cut, whole}, func(t *testing.T, m model.Model, s *modeltest.Server, _ string) {
+				client := model.NewClient(m, model.Retry{Tries: 3, Wait: time.Millisecond}, &model.Breaker{})
+				shown := ""
+				got, err := client.Ask(t.Context(), question("why?"), func(attempt int, c model.Chunk) {
+					if attempt == 1 {
+						shown += c.Text
+					}
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := []model.Call{{ID: "a1", Name: "get", Arguments: `{"name":"x"}`}}
+				if diff := cmp.Diff(want, got.Calls); diff != "" || got.Text != whole.Text || got.Thinking != "" || got.Usage != (model.Usage{Input: 100, Output: 30}) {
+					t.Errorf("got %+v, want the second answer alone; calls (-want +got):\n%s", got, diff)
+				}
+				if got.Attempts != 2 || len(s.Requests()) != 2 || shown != whole.Text {
+					t.Errorf("%d attempts, %d requests, the text %q in the chunks of attempt 1; want 2 requests, and the text of the second answer", got.Attempts, len(s.Requests()), shown)
+				}
+				if first, second := s.Requests()[0].Body, s.Requests()[1].Body; first != second {
+					t.Errorf("the second request is %s, want the same as the first: %s", second, first)
+				}
+			})
+		})
+	}
+}
+
+// A stream has its bounds with each API: those of a line and of the whole.
+func TestProvidersBoundStreams(t *testing.T) {
+	for want, raw := range map[string]string{
+		"a line of the stream is over 16 MiB": "data: " + strings.Repeat("x", endpoint.MaxLine+1<<20),
+		"the stream is over 64 MiB":           strings.Repeat(": "+strings.Repeat("x", 1021)+"\n", endpoint.MaxBody>>10+1<<10),
+	} {
+		t.Run(want, func(t *testing.T) {
+			each(t, []modeltest.Answer{{Raw: raw}}, func(t *testing.T, m model.Model, _ *modeltest.Server, _ string) {
+				got := collect(t, m, question("why?"))
+				if got.err == nil || got.err.Kind != model.Malformed || !strings.Contains(got.err.Message, want) {
+					t.Errorf("got %v, want kind malformed: %s", got.err, want)
+				}
+			})
+		})
+	}
 }
 
 // A failed request has the usage that its provider reported before: Anthropic's Messages begin with

@@ -32,9 +32,9 @@ const (
 	// MaxLine bounds one line of an event stream. A line of a whole answer has the text twice
 	// escaped at most.
 	MaxLine = 16 << 20
-	// MaxBody bounds a whole event stream. It is far over that of an answer of the longest text
-	// in chunks of one token.
-	MaxBody = 512 << 20
+	// MaxBody bounds a whole event stream. Chunks of one token have about 300 bytes, so that it is
+	// over that of an answer of 200,000 tokens.
+	MaxBody = 64 << 20
 	// maxHeader bounds the headers.
 	maxHeader = 64 << 10
 	// maxFailure bounds what is read of the body of a failure.
@@ -226,8 +226,8 @@ func Failure(ctx context.Context, err error, started bool, key string) *model.Er
 		return &model.Error{Kind: model.Unavailable, Message: "the request was canceled", Cause: context.Cause(ctx)}
 	case errors.As(err, &failure):
 		return failure
-	case errors.Is(err, errTooLong), errors.As(err, &syntax), errors.As(err, &kind):
-		return &model.Error{Kind: model.Malformed, Message: Text("the stream can't be read: "+err.Error(), key), Cause: err}
+	case errors.Is(err, errLongLine), errors.Is(err, errLongStream), errors.As(err, &syntax), errors.As(err, &kind):
+		return &model.Error{Kind: model.Malformed, Message: Text("the answer can't be read: "+err.Error(), key), Cause: err}
 	case err == nil:
 		return &model.Error{Kind: model.Cut, Message: "the stream ended before the answer did"}
 	case started:
@@ -253,8 +253,11 @@ func Event(kind, text, key string) *model.Error {
 	return failure
 }
 
-// errTooLong ends a stream at [MaxLine] or [MaxBody].
-var errTooLong = errors.New("the stream has an endless line or no end")
+// The errors that end a stream at [MaxLine] and at [MaxBody].
+var (
+	errLongLine   = fmt.Errorf("a line of the stream is over %d MiB", MaxLine>>20)
+	errLongStream = fmt.Errorf("the stream is over %d MiB", MaxBody>>20)
+)
 
 // body bounds an event stream.
 type body struct {
@@ -270,8 +273,11 @@ func (b *body) Read(p []byte) (int, error) {
 	} else {
 		b.line += n
 	}
-	if b.total > MaxBody || b.line > MaxLine {
-		return n, errTooLong
+	switch {
+	case b.line > MaxLine:
+		return n, errLongLine
+	case b.total > MaxBody:
+		return n, errLongStream
 	}
 	return n, err
 }

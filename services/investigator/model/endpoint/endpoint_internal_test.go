@@ -81,10 +81,11 @@ func TestStreamIsBounded(t *testing.T) {
 	for _, tt := range []struct {
 		name, part string
 		bound      int
+		want       error
 	}{
-		{"an endless line", strings.Repeat("x", 4096), MaxLine},
-		{"a line after others", strings.Repeat("\n", 512<<10) + strings.Repeat("x", MaxLine+2*read), MaxLine + 512<<10},
-		{"no end", strings.Repeat(strings.Repeat("x", 1023)+"\n", 1024), MaxBody},
+		{"an endless line", strings.Repeat("x", 4096), MaxLine, errLongLine},
+		{"a line after others", strings.Repeat("\n", 512<<10) + strings.Repeat("x", MaxLine+2*read), MaxLine + 512<<10, errLongLine},
+		{"no end", strings.Repeat(strings.Repeat("x", 1023)+"\n", 1024), MaxBody, errLongStream},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := &body{ReadCloser: &endless{part: tt.part}}
@@ -93,8 +94,8 @@ func TestStreamIsBounded(t *testing.T) {
 				n, err := b.Read(buffer)
 				total += n
 				if err != nil {
-					if !errors.Is(err, errTooLong) {
-						t.Fatalf("got %v, want %v", err, errTooLong)
+					if !errors.Is(err, tt.want) {
+						t.Fatalf("got %v, want %v", err, tt.want)
 					}
 					break
 				}
