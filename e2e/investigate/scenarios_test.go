@@ -30,6 +30,7 @@ llm_providers:
   denied: { type: openai, model: failing-model, base_url: "$MODELS/v1", api_key_env: "" }
   limited: { type: openai, model: failing-model, base_url: "$MODELS/v1", api_key_env: "" }
   cut: { type: anthropic, model: failing-model, base_url: "$MODELS", api_key_env: "" }
+  cut-responses: { type: openai, model: failing-model, base_url: "$MODELS/v1", api: responses, api_key_env: "" }
 mcp_servers:
   cluster: { transport: { type: http, url: "$TOOLS" }, read_only_tools: [probe] }
   local: { transport: { type: stdio, command: "$PROGRAM", args: [serve-tools, local, "$DIR"] } }
@@ -69,6 +70,7 @@ agent_chains:
   denied: { llm_provider: denied, fallback_providers: [claude], executive_summary_provider: chat, stages: [{ name: look, agents: [{ name: good }] }] }
   limited: { llm_provider: limited, fallback_providers: [claude], executive_summary_provider: chat, stages: [{ name: look, agents: [{ name: good }] }] }
   cut: { llm_provider: cut, fallback_providers: [chat], executive_summary_provider: chat, stages: [{ name: look, agents: [{ name: good }] }] }
+  cut-responses: { llm_provider: cut-responses, fallback_providers: [chat], executive_summary_provider: chat, stages: [{ name: look, agents: [{ name: good }] }] }
   simple: { stages: [{ name: look, agents: [{ name: good }] }] }
   unlucky: { stages: [{ name: look, agents: [{ name: unlucky }] }] }
   patient: { stages: [{ name: look, agents: [{ name: patient }] }] }
@@ -361,7 +363,16 @@ func failurePropagation(t *testing.T, sys *investigation.System) {
 
 // fallbacks are providers that fail in different ways, each with one that goes on.
 func fallbacks(t *testing.T, sys *investigation.System) {
-	cutOnce := false
+	cutOnce := func() func(turn) modeltest.Answer {
+		cut := false
+		return func(q turn) modeltest.Answer {
+			a := look(q)
+			if !cut {
+				a.CutAfter, cut = 3, true
+			}
+			return a
+		}
+	}
 	for _, c := range []struct {
 		chain, what string
 		fail        func(turn) modeltest.Answer
@@ -375,13 +386,8 @@ func fallbacks(t *testing.T, sys *investigation.System) {
 			a.Header = map[string]string{"Retry-After": "600"}
 			return a
 		}, 1, true},
-		{"cut", "a stream that is cut after its first chunk is asked again", func(q turn) modeltest.Answer {
-			a := look(q)
-			if !cutOnce {
-				a.CutAfter, cutOnce = 3, true
-			}
-			return a
-		}, 3, false},
+		{"cut", "a stream that is cut after its first chunk is asked again", cutOnce(), 3, false},
+		{"cut-responses", "a stream of the Responses API that is cut is asked again", cutOnce(), 3, false},
 	} {
 		t.Run(c.chain, func(t *testing.T) {
 			t.Parallel()
