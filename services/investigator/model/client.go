@@ -17,8 +17,8 @@ const (
 	MaxAnswerBytes = 4 << 20
 	// MaxThinkingBytes bounds the thinking.
 	MaxThinkingBytes = 4 << 20
-	// MaxCalls bounds the tool calls. It is over the number that a session makes of one answer: the
-	// model is told of the others.
+	// MaxCalls bounds the tool calls. It is over the number that a session makes of one answer, so
+	// that the model reads that the others were not made.
 	MaxCalls = 128
 	// MaxArgumentBytes bounds the arguments of one call. The answer is [Malformed] beyond it.
 	MaxArgumentBytes = 256 << 10

@@ -239,9 +239,9 @@ func TestProvidersAreSilenced(t *testing.T) {
 	})
 }
 
-// A stream that is cut after its first chunk is asked anew: nothing of the first answer is in the
+// A stream that is cut after its first chunk is asked again: nothing of the first answer is in the
 // second one, and its chunks have the next attempt.
-func TestProvidersAskAnewAfterACut(t *testing.T) {
+func TestProvidersAskAgainAfterACut(t *testing.T) {
 	call := modeltest.Call{ID: "a1", Name: "get", Arguments: `{"name":"x"}`}
 	whole := modeltest.Answer{Text: "I look again.", Calls: []modeltest.Call{call}, Piece: 2, Usage: modeltest.Usage{Input: 100, Output: 30}}
 	for name, cut := range map[string]modeltest.Answer{

@@ -155,7 +155,7 @@ func TestFailedCallsCountForLimits(t *testing.T) {
 		p.Limits.MaxTokens = 5000
 		w := newSim(t, p)
 		first := true
-		w.answer = func(w *sim, a *Ask) Fact {
+		w.answer = func(_ *sim, a *Ask) Fact {
 			f := calls(a, model.Call{Name: "kubernetes__pods_list"})
 			if a.Purpose != PurposeIteration {
 				f = text(a, "fine")
