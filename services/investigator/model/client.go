@@ -77,7 +77,8 @@ func (c *Client) WithLongWaits() *Client {
 // Ask asks until an answer is complete, or a failure is final. It gives each chunk to onChunk
 // with the attempt, from 0: an answer starts over when the attempt rises. The error is an
 // [*Error], or wraps that of ctx. A wait that would last until after the deadline of ctx is not
-// begun, and neither is one that is longer than Retry.MaxRetryAfter: see Error.Later.
+// begun, and neither is one that is longer than Retry.MaxRetryAfter: see Error.Later. Where ctx ends,
+// the answer has nothing but FailedUsage.
 func (c *Client) Ask(ctx context.Context, r Request, onChunk func(attempt int, chunk Chunk)) (Answer, error) {
 	failures := 0
 	var spent Usage // by the tries that failed
@@ -87,10 +88,10 @@ func (c *Client) Ask(ctx context.Context, r Request, onChunk func(attempt int, c
 			answer.Attempts, answer.FailedUsage = attempt+1, spent
 			return answer, nil
 		}
-		if ctx.Err() != nil {
-			return Answer{}, fmt.Errorf("ask the model: %w", context.Cause(ctx))
-		}
 		spent = spent.Add(failure.Usage)
+		if ctx.Err() != nil {
+			return Answer{FailedUsage: spent}, fmt.Errorf("ask the model: %w", context.Cause(ctx))
+		}
 		if spent != failure.Usage {
 			all := *failure
 			all.Usage = spent
@@ -122,7 +123,7 @@ func (c *Client) Ask(ctx context.Context, r Request, onChunk func(attempt int, c
 		}
 		select {
 		case <-ctx.Done():
-			return Answer{}, fmt.Errorf("wait to ask the model again: %w", context.Cause(ctx))
+			return Answer{FailedUsage: spent}, fmt.Errorf("wait to ask the model again: %w", context.Cause(ctx))
 		case <-time.After(wait):
 		}
 	}

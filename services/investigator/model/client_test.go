@@ -211,6 +211,25 @@ func TestClientCountsFailedTries(t *testing.T) {
 	}
 }
 
+// So is what they had counted when the caller gave up.
+func TestClientCountsTriesOfACallerThatGaveUp(t *testing.T) {
+	cut := []step{text("half"), {err: &model.Error{Kind: model.Cut, Usage: model.Usage{Input: 100, Output: 7}}}}
+	synctest.Test(t, func(t *testing.T) {
+		for name, scripts := range map[string][][]step{"in a try": {cut, {{wait: time.Hour}}}, "between tries": {cut}} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if name == "between tries" {
+				time.AfterFunc(500*time.Millisecond, cancel)
+			}
+			client := model.NewClient(&scripted{scripts: scripts}, model.DefaultRetry(), &model.Breaker{})
+			got, err := client.Ask(ctx, question("why?"), func(int, model.Chunk) {})
+			if want := (model.Usage{Input: 100, Output: 7}); ctx.Err() == nil || !errors.Is(err, ctx.Err()) || got.FailedUsage != want {
+				t.Errorf("%s: error %v, failed tries %+v; want the end of the context and %+v", name, err, got.FailedUsage, want)
+			}
+			cancel()
+		}
+	})
+}
+
 // TestClientOpensTheBreaker: failed requests count, refused ones and those of a caller that gave
 // up do not.
 func TestClientOpensTheBreaker(t *testing.T) {

@@ -228,6 +228,32 @@ func TestCallsOverTheBoundOfATurn(t *testing.T) {
 	}
 }
 
+// What a call used that was ended before its outcome counts whenever it is known.
+func TestSpentOfAnEndedCall(t *testing.T) {
+	p := testPlan(testStage("work", Any, testAgent("a")))
+	p.Limits.MaxTokens = 5000
+	w := newSim(t, p)
+	first := ""
+	w.answer = func(_ *sim, a *Ask) Fact {
+		if first == "" || first == a.ID {
+			first = a.ID
+			return Fact{}
+		}
+		return text(a, "fine")
+	}
+	reported := false
+	w.between = func(w *sim) {
+		if it := w.s.interactions[first]; it != nil && it.done && !reported {
+			reported = true
+			w.store(Fact{Spent: &Spent{ID: first, Usage: model.Usage{Input: 6000}}}, Fact{Spent: &Spent{ID: "of nothing", Usage: model.Usage{Input: 1}}})
+		}
+	}
+	s := w.run()
+	if got := strings.Join(w.asked, ", "); got != "iteration claude, forced_conclusion gemini" || s.usage.Input != 6100 || s.interactions[first].usage.Input != 6000 {
+		t.Errorf("asked %s with %d input tokens, want a forced conclusion after the first call and 6100", got, s.usage.Input)
+	}
+}
+
 // A limit that is reached by the last answer of a stage ends the session, and the analysis names it.
 func TestLimitBetweenStages(t *testing.T) {
 	p := testPlan(testStage("first", Any, testAgent("a")), testStage("second", Any, testAgent("b")))

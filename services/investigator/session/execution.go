@@ -352,9 +352,9 @@ func (s *Session) applyAnswered(f *ModelAnswered, t time.Time) {
 	if it == nil || it.done {
 		return
 	}
-	it.done, it.usage, it.duration = true, f.Usage.Add(f.FailedUsage), f.Duration
+	it.done, it.duration = true, f.Duration
 	it.text, it.thinking = f.Text.Shown(), f.Thinking.Shown()
-	s.account(it.exec, it.provider, it.usage)
+	s.spend(it, f.Usage.Add(f.FailedUsage))
 	e := it.exec
 	switch {
 	case e == nil:
@@ -722,8 +722,7 @@ func (s *Session) applyModelFailed(f *ModelFailed, t time.Time) {
 	}
 	it.done, it.err, it.duration = true, f.Error, f.Duration
 	if f.Usage != (model.Usage{}) {
-		it.usage = f.Usage
-		s.account(it.exec, it.provider, f.Usage)
+		s.spend(it, f.Usage)
 	}
 	e := it.exec
 	switch {

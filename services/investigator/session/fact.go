@@ -32,6 +32,7 @@ type Fact struct {
 	Streaming      *Streaming      `json:"streaming,omitempty"`
 	ModelAnswered  *ModelAnswered  `json:"model_answered,omitempty"`
 	ModelFailed    *ModelFailed    `json:"model_failed,omitempty"`
+	Spent          *Spent          `json:"spent,omitempty"`
 	FellBack       *FellBack       `json:"fell_back,omitempty"`
 	ToolsListed    *ToolsListed    `json:"tools_listed,omitempty"`
 	ToolCalled     *ToolCalled     `json:"tool_called,omitempty"`
@@ -177,6 +178,14 @@ type ModelFailed struct {
 	// RetryAt is when the provider may be asked again, where it asks to wait for longer than a call
 	// waits. The next provider is asked at once; without one the session waits until then.
 	RetryAt time.Time `json:"retry_at,omitzero"`
+}
+
+// Spent has what the provider counted for a call of a model that was ended before its outcome, such as
+// one whose iteration timed out. It may be left out.
+type Spent struct {
+	// ID is the interaction's id.
+	ID    string      `json:"id"`
+	Usage model.Usage `json:"usage"`
 }
 
 // FellBack means that an execution goes on with its next provider.

@@ -241,7 +241,7 @@ func (s *Session) apply(f *Fact) {
 
 // applyProgress folds the facts of a worker.
 func (s *Session) applyProgress(f *Fact, t time.Time) {
-	if f.ModelAsked == nil && f.ToolCalled == nil && f.Streaming == nil {
+	if f.ModelAsked == nil && f.ToolCalled == nil && f.Streaming == nil && f.Spent == nil {
 		s.takeovers = 0
 	}
 	switch {
@@ -262,6 +262,10 @@ func (s *Session) applyProgress(f *Fact, t time.Time) {
 		s.applyAnswered(f.ModelAnswered, t)
 	case f.ModelFailed != nil:
 		s.applyModelFailed(f.ModelFailed, t)
+	case f.Spent != nil:
+		if it := s.interactions[f.Spent.ID]; it != nil {
+			s.spend(it, f.Spent.Usage)
+		}
 	case f.FellBack != nil:
 		s.applyFellBack(f.FellBack, t)
 	case f.TimedOut != nil:
@@ -559,6 +563,12 @@ func (s *Session) budget() string {
 		return fmt.Sprintf("the session reached its limit of %g USD", l.MaxCostUSD)
 	}
 	return ""
+}
+
+// spend accounts for what a call of a model used.
+func (s *Session) spend(it *interaction, u model.Usage) {
+	it.usage = it.usage.Add(u)
+	s.account(it.exec, it.provider, u)
 }
 
 func (s *Session) account(e *execution, p Provider, u model.Usage) {

@@ -283,6 +283,7 @@ func (r *run) ask(eff *effect, a *session.Ask) []session.Fact {
 	answer, err := m.Ask(ctx, request, stream.add)
 	stream.close()
 	if ctx.Err() != nil {
+		r.spent(eff, a.ID, answer.Usage.Add(answer.FailedUsage))
 		return nil
 	}
 	if err != nil {
@@ -298,6 +299,7 @@ func (r *run) ask(eff *effect, a *session.Ask) []session.Fact {
 	}
 	f, problem := r.answered(ctx, a, &answer)
 	if ctx.Err() != nil {
+		r.spent(eff, a.ID, answer.Usage.Add(answer.FailedUsage))
 		return nil
 	}
 	if problem != "" {
@@ -307,6 +309,13 @@ func (r *run) ask(eff *effect, a *session.Ask) []session.Fact {
 	spent := f.Usage.Add(f.FailedUsage)
 	r.cfg.Observer.ModelAsked(a.Provider.Name, string(a.Purpose), "answered", f.Duration, spent, cost(spent))
 	return []session.Fact{{Time: now(), ModelAnswered: f}}
+}
+
+// spent reports what a call that was given up used, where its provider counted it.
+func (r *run) spent(eff *effect, id string, u model.Usage) {
+	if u != (model.Usage{}) {
+		r.deliver(outcome{of: eff, facts: []session.Fact{{Time: now(), Spent: &session.Spent{ID: id, Usage: u}}}, late: true})
+	}
 }
 
 // answered returns the fact of an answer, masked, and stores its long texts; or the problem for

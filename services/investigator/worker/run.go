@@ -92,6 +92,8 @@ type outcome struct {
 	facts []session.Fact
 	size  int
 	final bool
+	// late reports that the facts are stored also where the effect was cancelled.
+	late bool
 	// stored is closed when the facts are stored. It may be nil.
 	stored chan struct{}
 }
@@ -437,13 +439,13 @@ func (r *run) due(fold func([]session.Fact) error) (session.Due, error) {
 }
 
 // take returns the outcomes to store now, and whether others are left. Outcomes of effects that
-// were cancelled are dropped.
+// were cancelled are dropped, but for late ones.
 func (r *run) take() (taken []outcome, more bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	size := 0
 	for i, o := range r.outcomes {
-		if r.effects[o.of.Key] != o.of {
+		if r.effects[o.of.Key] != o.of && !o.late {
 			continue
 		}
 		if len(taken) > 0 && size+o.size > maxOutcomes {

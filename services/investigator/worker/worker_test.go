@@ -569,21 +569,22 @@ func TestUsageOfFailuresIsStored(t *testing.T) {
 	}
 }
 
-// silent is a model that never answers.
+// silent is a model that counts its request and then never answers.
 type silent struct{}
 
 func (silent) Generate(ctx context.Context, _ model.Request) iter.Seq2[model.Chunk, error] {
 	return func(yield func(model.Chunk, error) bool) {
 		<-ctx.Done()
-		yield(model.Chunk{}, ctx.Err())
+		yield(model.Chunk{}, &model.Error{Kind: model.Unavailable, Cause: ctx.Err(), Usage: model.Usage{Input: 50}})
 	}
 }
 
-// brief is a model that answers each request at once.
+// brief is a model that answers each request after a second.
 type brief struct{}
 
 func (brief) Generate(context.Context, model.Request) iter.Seq2[model.Chunk, error] {
 	return func(yield func(model.Chunk, error) bool) {
+		time.Sleep(time.Second)
 		if yield(model.Chunk{Text: "The pod runs out of memory."}, nil) {
 			yield(model.Chunk{Done: &model.Done{Stop: model.StopEnd, Usage: model.Usage{Input: 100, Output: 10}}}, nil)
 		}
@@ -615,9 +616,9 @@ func TestOnlyProviderIsWaitedFor(t *testing.T) {
 		took      time.Duration
 		asked     int
 	}{
-		"within the call":                 {1, 20 * time.Second, 6 * time.Minute, 20 * time.Second, 2},
-		"longer than a call waits":        {2, 10 * time.Minute, 6 * time.Minute, 20 * time.Minute, 4},
-		"longer than the iteration lasts": {1, 20 * time.Second, 15 * time.Second, 20 * time.Second, 3},
+		"within the call":                 {1, 20 * time.Second, 6 * time.Minute, 22 * time.Second, 2},
+		"longer than a call waits":        {2, 10 * time.Minute, 6 * time.Minute, 20*time.Minute + 2*time.Second, 4},
+		"longer than the iteration lasts": {1, 20 * time.Second, 15 * time.Second, 22 * time.Second, 3},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -668,7 +669,7 @@ func serveUntil(t *testing.T, m *memory, cfg Config, d time.Duration) {
 }
 
 // Two providers that send nothing, each with its three tries and the usual time-outs, leave time for
-// the third one.
+// the third one. What they counted is stored, also of the tries that ended with the iteration.
 func TestThirdProviderIsReached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -697,6 +698,9 @@ func TestThirdProviderIsReached(t *testing.T) {
 		took := s.EndedAt().Sub(begin)
 		if got := strings.Join(asked, " "); s.Status() != session.StatusCompleted || got != "claude gemini third third" || took > 13*time.Minute {
 			t.Errorf("status %s after %s, asked %s; want completed within 13m, and each provider asked", s.Status(), took, got)
+		}
+		if got := session.DetailOf(s, nil).InputTokens; got != 6*50+2*100 {
+			t.Errorf("%d input tokens, want 50 of each of 6 tries and 100 of each of 2 answers", got)
 		}
 	})
 }
