@@ -461,6 +461,30 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// TestLoadNoRegularFile: a named pipe would be opened only with its writer.
+func TestLoadNoRegularFile(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe.yaml")
+	if err := makePipe(pipe); err != nil {
+		t.Skipf("no named pipe: %v", err)
+	}
+	for _, path := range []string{dir, pipe} {
+		refused := make(chan error, 1)
+		go func() {
+			_, _, err := config.Load(path, env)
+			refused <- err
+		}()
+		select {
+		case err := <-refused:
+			if err == nil || !strings.Contains(err.Error(), "no regular file") {
+				t.Errorf("%s: got %v, want it refused as no regular file", path, err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: no answer in 10 s, want it refused", path)
+		}
+	}
+}
+
 func TestLoadForeign(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

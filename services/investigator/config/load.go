@@ -31,6 +31,10 @@ func Load(path string, lookupEnv func(string) (string, bool)) (*Config, Warnings
 // read reads a file that only its owner can write. It checks the opened file, so that
 // the file can't be replaced in between.
 func read(path string) ([]byte, os.FileInfo, error) {
+	// Opening a named pipe waits for its writer.
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, nil, notRegular(path)
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the investigator's configuration: %w", err)
@@ -41,7 +45,7 @@ func read(path string) ([]byte, os.FileInfo, error) {
 		return nil, nil, fmt.Errorf("check the investigator's configuration: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, nil, fmt.Errorf("%s is no regular file: name a YAML file", path)
+		return nil, nil, notRegular(path)
 	}
 	if mode := info.Mode().Perm(); runtime.GOOS != "windows" && mode&writableByOthers != 0 {
 		return nil, nil, fmt.Errorf("%s is not read: others can write it (mode %04o): run chmod go-w %s", path, mode, path)
@@ -54,6 +58,10 @@ func read(path string) ([]byte, os.FileInfo, error) {
 		return nil, nil, fmt.Errorf("%s is not read: it is over 1 MiB", path)
 	}
 	return data, info, nil
+}
+
+func notRegular(path string) error {
+	return fmt.Errorf("%s is no regular file: name a YAML file", path)
 }
 
 // Parse reads and checks data. The error is [Errors]: everything that is wrong.
