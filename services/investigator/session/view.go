@@ -278,7 +278,11 @@ type LLMInteraction struct {
 	CreatedAt        Time     `json:"created_at"`
 }
 
-// MCPInteraction is one call of a server.
+// maxErrorMessage bounds the error_message of a tool call whose result is an error, in bytes.
+const maxErrorMessage = 4 << 10
+
+// MCPInteraction is one call of a server. The error_message of a call that failed is the head of
+// its result.
 type MCPInteraction struct {
 	ID              string  `json:"id"`
 	InteractionType string  `json:"interaction_type"`
@@ -344,6 +348,9 @@ func (u *toolUse) view() MCPInteraction {
 	if u.done {
 		ms := u.duration.Milliseconds()
 		v.DurationMS = &ms
+	}
+	if u.call != nil && u.call.isError && u.err == "" { // the text of the failure is the result
+		v.ErrorMessage = orNull(Head(u.call.result.Shown(), maxErrorMessage))
 	}
 	return v
 }

@@ -149,6 +149,40 @@ func TestViewsOfAnEndedSession(t *testing.T) {
 	}
 }
 
+// TestFailedToolCallInTrace: a tool call that failed has an error_message.
+func TestFailedToolCallInTrace(t *testing.T) {
+	long := strings.Repeat("no route to host\n", maxErrorMessage)
+	for _, test := range []struct {
+		name   string
+		answer ToolAnswered
+		want   *string
+	}{
+		{"a result", ToolAnswered{Result: Text{Inline: "exit code 137"}}, nil},
+		{"an error of the tool", ToolAnswered{Result: Text{Inline: "the pod is gone"}, IsError: true}, orNull("the pod is gone")},
+		{"a long one", ToolAnswered{Result: Text{Inline: long}, IsError: true}, orNull(Head(long, maxErrorMessage))},
+		{"no result", ToolAnswered{Error: "the result could not be stored", IsError: true}, orNull("the result could not be stored")},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newSim(t, testPlan(testStage("look", Any, testAgent("triage", "kubernetes"))))
+			w.answer = func(_ *sim, a *Ask) Fact {
+				return calls(a, model.Call{ID: "c1", Name: "kubernetes__pods_log", Arguments: `{}`})
+			}
+			w.block = func(e Effect) bool { return e.Call != nil }
+			w.claim()
+			for !w.blocked && w.step() {
+			}
+			answer := test.answer
+			answer.Execution, answer.CallID = w.s.stages[0].execs[0].id, "c1"
+			w.store(Fact{ToolAnswered: &answer})
+			used := Trace(w.s).Stages[0].Executions[0].MCPInteractions
+			got := used[len(used)-1]
+			if got.InteractionType != "tool_call" || !cmp.Equal(got.ErrorMessage, test.want) {
+				t.Errorf("got a %s with error_message %.100q, want a tool_call with %.100q", got.InteractionType, str(got.ErrorMessage), str(test.want))
+			}
+		})
+	}
+}
+
 var nullList = regexp.MustCompile(`"(stages|executions|events|llm_interactions|mcp_interactions|session_interactions|conversation|tool_calls|available_tools|metadata)":null`)
 
 // checkViews checks that no list of a view is null.
