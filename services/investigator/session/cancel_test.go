@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -146,5 +147,25 @@ func cancelSession(t *testing.T, w *sim, queued bool) {
 	}
 	if due := Next(w.s, w.now); len(due.Facts)+len(due.Effects) > 0 || !due.Wake.IsZero() {
 		t.Errorf("due after the end is %+v, want nothing", due)
+	}
+}
+
+// The name of the person who cancelled a session is there once.
+func TestNoteOfACancelledSession(t *testing.T) {
+	for reason, want := range map[string]string{
+		"":                       "The session was cancelled by ann.",
+		"cancelled by ann":       "The session was cancelled by ann.",
+		"the alert was resolved": "The session was cancelled by ann. Reason: the alert was resolved",
+		"cancelled by mistake":   "The session was cancelled by ann. Reason: cancelled by mistake",
+	} {
+		w := newSim(t, testPlan(testStage("look", Any, testAgent("triage"))))
+		facts, err := Cancel(w.s, "ann", reason)
+		if err != nil {
+			t.Fatalf("Cancel: %v", err)
+		}
+		w.store(facts...)
+		if got := notes(w.s); !slices.Equal(got, []string{want}) {
+			t.Errorf("for the reason %q: got the notes %q, want %q", reason, got, want)
+		}
 	}
 }

@@ -508,8 +508,8 @@ func (s *Session) applyEnded(f *Ended, t time.Time) {
 	switch {
 	case f.Status == StatusCancelled && s.cancel != nil:
 		text := "The session was cancelled by " + s.cancel.By + "."
-		if s.cancel.Reason != "" {
-			text += " Reason: " + s.cancel.Reason
+		if reason := s.cancel.Reason; reason != "" && reason != "cancelled by "+s.cancel.By {
+			text += " Reason: " + reason
 		}
 		s.note(t, text, nil)
 	case f.Error != "":
