@@ -135,3 +135,24 @@ func TestNoteOfManyChangedTools(t *testing.T) {
 		t.Errorf("note %q, want 30 names and the number of the others", got)
 	}
 }
+
+// Tools that an alert chose, and the server does not offer, are named in the timeline.
+func TestChosenToolsThatAreMissing(t *testing.T) {
+	for name, c := range map[string]struct {
+		chosen []string
+		want   []string
+	}{
+		"none chosen": {nil, nil},
+		"all there":   {[]string{"pods_list", "pods_log"}, nil},
+		"one missing": {[]string{"pods_list", "pods_top"}, []string{"The alert chose tools that the server kubernetes does not offer: pods_top."}},
+		"all missing": {[]string{"a", "b"}, []string{"The alert chose tools that the server kubernetes does not offer: a, b."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agent := testAgent("triage", "kubernetes", "metrics")
+			agent.Servers[0].Tools = c.chosen
+			if got := notes(newSim(t, testPlan(testStage("look", Any, agent))).run()); !slices.Equal(got, c.want) {
+				t.Errorf("got the notes %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -210,6 +210,9 @@ func (s *Session) applyToolsListed(f *ToolsListed, t time.Time) {
 		if len(changed) > 0 {
 			s.note(t, changedNote(l.Server, changed), map[string]any{"server_name": l.Server, "execution_id": e.id})
 		}
+		if missing := e.missing(l); len(missing) > 0 {
+			s.note(t, missingNote(l.Server, missing), map[string]any{"server_name": l.Server, "execution_id": e.id})
+		}
 		for _, tool := range tools {
 			name := tool.Tool.Name
 			if e.offered[name] != nil || name == conclusion.ToolName || name == excerpt.ToolName {
@@ -243,12 +246,37 @@ func (s *Session) unchanged(l Listed) (tools []ListedTool, changed []string) {
 
 // changedNote explains that tools of a server are not offered to an execution.
 func changedNote(server string, changed []string) string {
-	more := ""
-	if len(changed) > maxNamedTools {
-		more = fmt.Sprintf(" and %d more", len(changed)-maxNamedTools)
-		changed = changed[:maxNamedTools]
+	return fmt.Sprintf("The definitions of these tools of %s changed during the session, so they are not used: %s.", server, namedTools(changed))
+}
+
+// missing returns the tools that the alert chose, and the server does not offer.
+func (e *execution) missing(l Listed) (names []string) {
+	for _, server := range e.agent.Servers {
+		if server.Name != l.Server {
+			continue
+		}
+		for _, name := range server.Tools {
+			if !slices.ContainsFunc(l.Tools, func(t ListedTool) bool { return t.Name == name }) {
+				names = append(names, name)
+			}
+		}
 	}
-	return fmt.Sprintf("The definitions of these tools of %s changed during the session, so they are not used: %s%s.", server, strings.Join(changed, ", "), more)
+	return names
+}
+
+// missingNote explains that an execution lacks tools that the alert chose.
+func missingNote(server string, missing []string) string {
+	return fmt.Sprintf("The alert chose tools that the server %s does not offer: %s.", server, namedTools(missing))
+}
+
+// namedTools lists the names of tools, at most maxNamedTools of them.
+func namedTools(names []string) string {
+	more := ""
+	if len(names) > maxNamedTools {
+		more = fmt.Sprintf(" and %d more", len(names)-maxNamedTools)
+		names = names[:maxNamedTools]
+	}
+	return strings.Join(names, ", ") + more
 }
 
 func (s *Session) addToolUse(u *toolUse) {

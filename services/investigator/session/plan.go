@@ -71,8 +71,8 @@ type Server struct {
 	// Definition identifies the entry of the configuration: after a change of the file the session keeps
 	// the entry in each process that had it. Another process takes the one of the name.
 	Definition string `json:"definition,omitempty"`
-	// Tools narrows the tools of the server to these, by name or pattern; none means all that the
-	// server's entry offers.
+	// Tools are the names of those that the alert chose; none means all that the server's entry
+	// offers.
 	Tools        []string `json:"tools,omitempty"`
 	Instructions string   `json:"instructions,omitempty"`
 	// Summarization replaces long results by a summary.
