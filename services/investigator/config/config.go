@@ -27,8 +27,8 @@ type Config struct {
 	lines map[string]int    // of a path in the file
 	raw   map[string]string // a value that named environment variables, as it stands in the file
 	keys  map[string]string // of providers
-	// expanded has the values of environment variables, by the paths where they stand.
-	expanded map[string][]string
+	// expanded has the uses of environment variables, by the paths where they stand.
+	expanded map[string][]expansion
 	// entries are those that a plan names, by their paths; definitionKey makes their definitions.
 	entries       map[string]Entry
 	definitionKey []byte
@@ -298,20 +298,6 @@ func (c *Config) File() os.FileInfo { return c.file }
 // Key returns the key of a provider, as it was in the environment when the file was read, or
 // nothing.
 func (c *Config) Key(provider string) string { return c.keys[provider] }
-
-// ServerSecrets returns the values of the environment variables that the transport of an entry of
-// mcp_servers names: what stands in the environment may be secret.
-func (c *Config) ServerSecrets(name string) []string {
-	prefix := join(join("mcp_servers", name), "transport") + "."
-	var values []string
-	for path, some := range c.expanded {
-		if strings.HasPrefix(path, prefix) {
-			values = append(values, some...)
-		}
-	}
-	slices.Sort(values)
-	return slices.Compact(values)
-}
 
 // AlertTypes returns the alert types that chains name, in order, with their chains.
 func (c *Config) AlertTypes() []AlertType {

@@ -282,7 +282,7 @@ func TestBuiltinAgents(t *testing.T) {
 	}
 }
 
-// TestServerSecrets: all that a transport takes from the environment may be secret.
+// TestServerSecrets: what a transport takes from the environment may be secret.
 func TestServerSecrets(t *testing.T) {
 	text := base + "defaults: {llm_provider: a, runbook: 'see {{.RUNBOOK}}'}\n"
 	text = strings.Replace(text, "mcp_servers:\n", "mcp_servers:\n"+`  args: {instructions: "{{.WORDS}}", transport: {type: stdio, command: "{{.PROGRAM}}", args: [plain, "--a={{.ONE}},{{.TWO}}"], env: {A: "{{.ONE}}"}}}
@@ -297,6 +297,54 @@ func TestServerSecrets(t *testing.T) {
 	} {
 		if got := strings.Join(c.ServerSecrets(server), " "); got != want {
 			t.Errorf("the secrets of %s are %q, want %q", server, got, want)
+		}
+	}
+}
+
+// TestPlainValuesAreNoSecrets: a server's results are full of paths, names of clusters and hosts. They
+// are no secrets where a name and their form agree on that.
+func TestPlainValuesAreNoSecrets(t *testing.T) {
+	for _, test := range []struct {
+		transport, variable, value string
+		secret                     bool
+	}{
+		{`type: stdio, command: x, env: {KUBECONFIG: "{{.WHERE}}"}`, "WHERE", "/home/me/.kube/config", false},
+		{`type: stdio, command: x, env: {WHERE: "{{.KUBECONFIG}}"}`, "KUBECONFIG", "/home/me/a:/home/me/b", false},
+		{`type: stdio, command: x, args: ["--kubeconfig", "{{.KUBECONFIG}}"]`, "KUBECONFIG", "~/.kube/config", false},
+		{`type: stdio, command: x, args: ["--namespace={{.SHOP_NAMESPACE}}"]`, "SHOP_NAMESPACE", "payments", false},
+		{`type: stdio, command: x, args: ["--context", "{{.KUBE_CONTEXT}}"]`, "KUBE_CONTEXT", "arn:aws:eks:eu-west-1:1234:cluster/shop", false},
+		{`type: stdio, command: x, env: {AWS_REGION: "{{.AWS_REGION}}"}`, "AWS_REGION", "eu-west-1", false},
+		{`type: stdio, command: x, env: {PROMETHEUS_URL: "{{.PROMETHEUS_URL}}"}`, "PROMETHEUS_URL", "http://prometheus.monitoring:9090/", false},
+		{`type: http, url: "https://{{.METRICS_HOST}}/mcp"`, "METRICS_HOST", "metrics.example", false},
+
+		{`type: stdio, command: x, env: {KUBECONFIG: "{{.KUBECONFIG}}"}`, "KUBECONFIG", "apiVersion: v1, token=needle", true},
+		{`type: stdio, command: x, env: {TEAM: "{{.TEAM}}"}`, "TEAM", "payments", true},
+		{`type: stdio, command: x, env: {TEAM: "{{.TEAM}}"}`, "TEAM", "/home/me/.kube/config", true},
+		{`type: stdio, command: x, env: {API_TOKEN: "{{.CLUSTER}}"}`, "CLUSTER", "needle-4711", true},
+		{`type: stdio, command: x, env: {CLUSTER: "{{.API_TOKEN}}"}`, "API_TOKEN", "needle-4711", true},
+		{`type: stdio, command: x, env: {CLUSTER: "{{.CLUSTER}}"}`, "CLUSTER", "ghp_" + strings.Repeat("aB3", 12), true},
+		{`type: stdio, command: x, env: {CLUSTER: "{{.CLUSTER}}"}`, "CLUSTER", "two words", true},
+		{`type: stdio, command: x, env: {HOOK_URL: "{{.HOOK_URL}}"}`, "HOOK_URL", "https://mcp.example/s/needle4711/mcp", true},
+		{`type: stdio, command: x, env: {DATABASE_URL: "{{.DATABASE_URL}}"}`, "DATABASE_URL", "postgres://me:needle@db.internal", true},
+		{`type: stdio, command: x, env: {METRICS_URL: "{{.METRICS_URL}}"}`, "METRICS_URL", "https://metrics.example?key=needle", true},
+		{`type: http, url: "https://metrics.example/mcp?cluster={{.CLUSTER}}"`, "CLUSTER", "needle-4711", true},
+		{`type: http, url: "https://metrics.example/mcp", custom_headers: {X-Cluster: "{{.CLUSTER}}"}`, "CLUSTER", "needle-4711", true},
+		{`type: http, url: "https://metrics.example/mcp", bearer_token: "{{.CLUSTER}}"`, "CLUSTER", "needle-4711", true},
+	} {
+		text := base + "defaults: {llm_provider: a}\n"
+		text = strings.Replace(text, "mcp_servers:\n", "mcp_servers:\n  one: {transport: {"+test.transport+"}}\n", 1)
+		c, _, err := config.Parse([]byte(text), "f", func(name string) (string, bool) {
+			if name == test.variable {
+				return test.value, true
+			}
+			return env(name)
+		})
+		if err != nil {
+			t.Errorf("%s: %v, want a configuration", test.transport, err)
+			continue
+		}
+		if got := c.ServerSecrets("one"); slices.Contains(got, test.value) != test.secret {
+			t.Errorf("%s with %s=%s: the secrets are %q, want it among them: %v", test.transport, test.variable, test.value, got, test.secret)
 		}
 	}
 }

@@ -40,7 +40,7 @@ type decoder struct {
 	warnings []Problem
 	lines    map[string]int
 	raw      map[string]string
-	expanded map[string][]string
+	expanded map[string][]expansion
 	nodes    int
 	full     bool
 	// unreadable is set where a file is no YAML.

@@ -32,7 +32,7 @@ func (d *decoder) expand(n *yaml.Node, path string) (string, bool) {
 			d.fail(n.Line, path, "the environment variable %s is not set", name)
 			ok = false
 		}
-		d.expanded[path] = append(d.expanded[path], value)
+		d.expanded[path] = append(d.expanded[path], expansion{name, value})
 		return value
 	})
 	if text != n.Value {

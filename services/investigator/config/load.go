@@ -99,7 +99,7 @@ func LoadForeign(first, providers string, lookupEnv func(string) (string, bool))
 }
 
 func newConfig(name string) *Config {
-	return &Config{name: name, lines: map[string]int{}, raw: map[string]string{}, keys: map[string]string{}, expanded: map[string][]string{}}
+	return &Config{name: name, lines: map[string]int{}, raw: map[string]string{}, keys: map[string]string{}, expanded: map[string][]expansion{}}
 }
 
 func newDecoder(name string, lookup func(string) (string, bool), c *Config) *decoder {
