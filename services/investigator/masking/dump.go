@@ -5,16 +5,18 @@ import (
 	"strings"
 )
 
-// maskDumps masks the data of Secrets as Go prints them: by %v, %+v and %#v, and by the String method
-// of their type.
+// maskDumps masks the data of Secrets as Go prints them: by %v, %+v and %#v, by the String method
+// of their type, and by %v of an object without a type.
 func maskDumps(text string) string {
 	var edits []edit
-	named := len(text) // where the first Secret with the names of its fields begins
+	named := len(text)   // where the first Secret with the names of its fields begins
+	untyped := len(text) // the same of an object without a type
 	for at := 0; ; {
 		i := strings.Index(text[at:], secretKind)
 		if i < 0 {
 			break
 		}
+		behind := at
 		i += at
 		at = i + len(secretKind)
 		before, after := text[max(0, i-len(`Kind:"`)):i], text[at:]
@@ -23,16 +25,44 @@ func maskDumps(text string) string {
 			edits, at = maskMaps(text, at, edits)
 		case strings.HasSuffix(before, "Kind:"), strings.HasSuffix(before, `Kind:"`), strings.HasPrefix(after, "{"):
 			named = min(named, i)
+		case strings.HasSuffix(before, "kind:") && (after == "" || strings.IndexByte(" ]\n", after[0]) >= 0):
+			edits, untyped = maskUntyped(text, behind, i, edits), min(untyped, i)
 		}
 	}
-	for at := named; ; {
-		const field = "Data:map"
+	edits = maskFields(text, named, "Data:map", edits)
+	return apply(text, maskFields(text, untyped, "stringData:map", edits))
+}
+
+// maskFields masks the maps of a field behind at.
+func maskFields(text string, at int, field string, edits []edit) []edit {
+	for {
 		i := strings.Index(text[at:], field)
 		if i < 0 {
-			return apply(text, edits)
+			return edits
 		}
 		edits, at = maskMap(text, at+i+len(field), edits)
 	}
+}
+
+// maskUntyped masks the data before the kind of a Secret at i, and behind the one before it: the keys
+// of such a map are in order.
+func maskUntyped(text string, behind, i int, edits []edit) []edit {
+	const field = "data:map["
+	from := behind + strings.LastIndexByte(text[behind:i], '\n') + 1
+	from += max(0, strings.LastIndex(text[from:i], "map[apiVersion:"))
+	at := strings.Index(text[from:i], field)
+	if at < 0 {
+		return edits
+	}
+	from += at + len(field)
+	end := i
+	if closed := strings.LastIndexByte(text[from:i], ']'); closed >= 0 {
+		end = from + closed
+	}
+	if inside := text[from:end]; inside != "" && inside != SecretData {
+		edits = append(edits, edit{from: from, to: end, text: SecretData})
+	}
+	return edits
 }
 
 // maskMaps masks the maps behind i, up to the end of the line or the next object.

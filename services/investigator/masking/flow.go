@@ -180,6 +180,9 @@ func (f *flow) announced(o *flowObject, at int) {
 
 // endEntry ends an entry of a map or list.
 func (f *flow) endEntry(o *flowObject) {
+	if o.inValue && o.key == roleResource && o.token == "secrets" {
+		o.refers = true
+	}
 	if f.patches && o.inValue && o.value >= 0 {
 		switch o.key {
 		case roleOperation:
@@ -190,7 +193,7 @@ func (f *flow) endEntry(o *flowObject) {
 			if value := f.text[o.value:o.end]; value != "null" && value != `"`+SecretData+`"` {
 				o.patched = append(o.patched, edit{from: o.value, to: o.end, text: `"` + SecretData + `"`})
 			}
-		case roleNone, roleKind, roleVersion, roleData, roleItems, roleItem, roleMetadata, roleAnnotations, roleApplied, roleReviewed:
+		case roleNone, roleKind, roleVersion, roleData, roleItems, roleItem, roleMetadata, roleAnnotations, roleApplied, roleReviewed, roleReference, roleResource:
 		}
 	}
 	switch {

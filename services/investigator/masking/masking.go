@@ -121,7 +121,7 @@ func New(c Config) (*Masker, error) {
 
 // digest identifies a configuration: equal digests mask equally.
 func digest(selected map[string]bool, custom []Custom) string {
-	const version = 2 // of the patterns and of the Secret's structure
+	const version = 3 // of the patterns and of the Secret's structure
 	var chosen []string
 	for _, name := range names {
 		if selected[name] && name != kubernetesSecret {

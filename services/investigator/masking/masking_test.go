@@ -115,8 +115,8 @@ func TestKubernetesSecrets(t *testing.T) {
 	}
 }
 
-// TestRareFormsOfSecrets: Secrets in admission reviews and JSON patches, as Go prints them, and those
-// whose head is cut off.
+// TestRareFormsOfSecrets: Secrets in admission reviews, audit events and JSON patches, as Go and Python
+// print them, and those whose head is cut off.
 func TestRareFormsOfSecrets(t *testing.T) {
 	t.Parallel()
 	m := newMasker(t, masking.Config{})
@@ -149,6 +149,22 @@ func TestRareFormsOfSecrets(t *testing.T) {
 		"%#v": {
 			`v1.Secret{Data:map[string][]uint8{"a":[]uint8{0x6e, 0x65}}, StringData:map[string]string{"c":"` + needle + `} \" x"}, Type:"Opaque"}`,
 			`v1.Secret{Data:map[string][]uint8{` + mask + `}, StringData:map[string]string{` + mask + `}, Type:"Opaque"}`,
+		},
+		"%v without a type": {
+			"got &{map[apiVersion:v1 data:map[a:" + needle + " b:x]y] immutable:true kind:Secret metadata:map[name:shop] stringData:map[c:" + needle + "] type:Opaque]}",
+			"got &{map[apiVersion:v1 data:map[" + mask + "] immutable:true kind:Secret metadata:map[name:shop] stringData:map[" + mask + "] type:Opaque]}",
+		},
+		"%v of a list without a type": {
+			"map[items:[map[apiVersion:v1 data:map[color:green] kind:ConfigMap] map[apiVersion:v1 data:map[a:" + needle + "] kind:Secret metadata:map[name:shop]]] kind:List]",
+			"map[items:[map[apiVersion:v1 data:map[color:green] kind:ConfigMap] map[apiVersion:v1 data:map[" + mask + "] kind:Secret metadata:map[name:shop]]] kind:List]",
+		},
+		"%v without a type, with a cut head": {"te data:map[a:" + needle + "] kind:Secret metadata:map[]]", "te data:map[" + mask + "] kind:Secret metadata:map[]]"},
+		"names of Python": {
+			`{'api_version': 'v1', 'kind': 'Secret', 'data': None, 'string_data': {'a': '` + needle + `'}}`, `{'api_version': 'v1', 'kind': 'Secret', 'data': "` + mask + `", 'string_data': {'a': "` + mask + `"}}`,
+		},
+		"audit event": {
+			`{"kind":"Event","verb":"patch","objectRef":{"resource":"secrets","name":"shop"},"requestObject":{"stringData":{"a":"` + needle + `"}},"responseObject":{"data":{"a":"` + needle + `"}}}`,
+			`{"kind":"Event","verb":"patch","objectRef":{"resource":"secrets","name":"shop"},"requestObject":{"stringData":{"a":"` + mask + `"}},"responseObject":{"data":{"a":"` + mask + `"}}}`,
 		},
 		"%v that is cut":         {fmt.Sprintf("{{Secret v1} {shop} map[a:%s", strings.TrimSuffix(numbers, "]")), "{{Secret v1} {shop} map[" + mask},
 		"head cut in a value":    {needle + "\n  b: " + needle + "\nkind: Secret\n" + head, mask + "\nkind: Secret\n" + head},
@@ -200,6 +216,8 @@ func TestWhatIsNoSecretStays(t *testing.T) {
 		"the kind: Secret is missing", "kind: Secret\ndata: {}\n", "kind: Secret\ndata:\n", "kind: Secret\ndata: null\n",
 		`{"kind":"AdmissionReview","request":{"kind":{"kind":"ConfigMap"},"object":{"data":{"color":"green"}}}}`,
 		`the secret is fine: [{"op":"replace","path":"/metadata/data","value":"green"},{"path":"/data","value":"green"}]`,
+		`{"kind":"Event","objectRef":{"resource":"configmaps","name":"shop"},"requestObject":{"data":{"color":"green"}}}`,
+		"map[apiVersion:v1 data:map[color:green] kind:ConfigMap]\nmap[apiVersion:v1 kind:Secret metadata:map[name:shop]]\nmap[apiVersion:v1 data:map[color:green] kind:ConfigMap]",
 		`{TypeMeta:{Kind:ConfigMap APIVersion:v1} Data:map[color:green]}`, "{{ConfigMap v1} {shop} map[color:green]}\n{{Secret v1} {shop} map[]}\nmap[color:green]",
 		"apiVersion: v1\nkind: Secret\nmetadata:\n  name: shop\n", "the object:\nkind: Secret\n", "- involvedObject:\n    kind: Secret\n    name: shop\n",
 		"items:\n  color: green\nkind: Secret\n", "color: green\n\nsize: large\nkind: Secret\n",
@@ -472,7 +490,7 @@ func TestANeedleNeverSurvivesACut(t *testing.T) {
 var hostile = []string{
 	"{", "[", "}", "]", `{"`, `{"a":`, `"`, `'`, "{'", "- ", "-\n", "a:\n ", "kind: Secret\n", "data:\n  a: \"", "data:\n", "data: {", "data:\n a: '", "kind: Secret\ndata:\n  a: '\n", `{"kind":"Secret","data":{`, `"kind":"Secret"`, `{"items":[`, `"\"kind\":\"Secret\"`,
 	`"{\"Secret`, ":", "=", "key:", "key: ", "@", "a@", "a.@", "-----BEGIN ", "-----END ", "ssh-", "ssh-rsa ", "AKIA", "a", "A", "aaaa ", ": aaaa\n", ":  ", "Secret", "kind:Secret", "\\", "ata:", "[MASKED_X]", "[REDACTED:", "? a\n", "{\"metadata\":", "\n", "---\n", " ", "\u2028", "a:\r", "kind: Secret\u2028",
-	"{{Secret v1}", "{{Secret v1} map[", "map[a] ", "Secret{Data:map[string]string{\"\\", "Kind:Secret Data:map[", "\n  kind: Secret", `{"op":"x","path":"/data","value":"secret"},`, `{"kind":{"kind":"Secret"},"object":{"data":{"a":"b"`,
+	"{{Secret v1}", "{{Secret v1} map[", "kind:Secret ", "data:map[ kind:Secret ", "map[apiVersion:v1 data:map[a] kind:Secret stringData:map[", "map[a] ", "Secret{Data:map[string]string{\"\\", "Kind:Secret Data:map[", "\n  kind: Secret", `{"op":"x","path":"/data","value":"secret"},`, `{"kind":{"kind":"Secret"},"object":{"data":{"a":"b"`,
 }
 
 // Linear time is milliseconds here, quadratic time many seconds. The bound leaves room for a slow

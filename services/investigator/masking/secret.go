@@ -32,6 +32,8 @@ const (
 	roleAnnotations
 	roleApplied
 	roleReviewed
+	roleReference
+	roleResource
 	roleOperation
 	rolePath
 	roleValue
@@ -42,9 +44,9 @@ func roleOf(key string) role {
 	switch key {
 	case "kind":
 		return roleKind
-	case "apiVersion":
+	case "apiVersion", "api_version": // as Python's client writes it
 		return roleVersion
-	case "data", "stringData":
+	case "data", "stringData", "string_data":
 		return roleData
 	case "items":
 		return roleItems
@@ -54,8 +56,12 @@ func roleOf(key string) role {
 		return roleAnnotations
 	case "kubectl.kubernetes.io/last-applied-configuration", "kapp.k14s.io/original", "objectset.rio.cattle.io/applied":
 		return roleApplied
-	case "object", "oldObject":
+	case "object", "oldObject", "requestObject", "responseObject":
 		return roleReviewed
+	case "objectRef":
+		return roleReference
+	case "resource":
+		return roleResource
 	case "op":
 		return roleOperation
 	case "path":
@@ -102,10 +108,11 @@ type object struct {
 	// secrets are the values to mask if this is a Secret, items those of its items, to mask if
 	// this is a SecretList.
 	secrets, items []edit
-	// reviewed are the values of the objects of an admission review, to mask if reviews is set: it is
-	// one of a Secret.
+	// reviewed are the values of the objects of an admission review or an audit event, to mask if
+	// reviews is set: it is one of a Secret. refers is set if this object names the resource of one.
 	reviewed []edit
 	reviews  bool
+	refers   bool
 	// operation and patches are set for a JSON patch of the data of an object. patched is its value.
 	operation, patches bool
 	patched            []edit
@@ -165,6 +172,8 @@ func (o *object) end(parent *object) (edits []edit) {
 		parent.reviewed = merge(parent.reviewed, o.secrets)
 	case roleKind:
 		parent.reviews = parent.reviews || o.kind == kindSecret
+	case roleReference, roleResource:
+		parent.reviews = parent.reviews || o.refers
 	case roleNone, roleVersion, roleApplied, roleOperation, rolePath, roleValue:
 	}
 	return edits
