@@ -151,14 +151,19 @@ func TestOwnSecretsAreHidden(t *testing.T) {
 	s := Server{
 		Mask: same, BearerToken: "bearer-4711",
 		Headers: map[string]string{"Authorization": "Basic dXNlcjo0NzEx", "X-Tenant": "production"},
-		Env:     map[string]string{"API_TOKEN": "variable-4711", "API_TOKEN_2": "variable-4711-long", "SHORT_TOKEN": "abc", "KUBECONFIG": "/home/me/config"},
+		Args:    []string{"serve", "--api-key", "argument-4711", "--password=argument-4712", "--header", "Authorization: Bearer argument-4713", "--namespace", "payments", "--secrets-namespace", "shop-secrets", "--token", "--verbose"},
+		Env:     map[string]string{"API_TOKEN": "variable-4711", "API_TOKEN_2": "variable-4711-long", "SHORT_TOKEN": "abc", "TOKEN_FILE": "/run/token-file", "SECRET_STORE": "ghp_" + strings.Repeat("aB3", 12), "KUBECONFIG": "/home/me/config"},
 	}.hiding()
 	tests := []struct{ text, want string }{
 		{"401: bearer-4711 is no member", "401: [REDACTED] is no member"},
 		{"got Basic dXNlcjo0NzEx", "got [REDACTED]"},
 		{"got dXNlcjo0NzEx", "got [REDACTED]"},
 		{"variable-4711, variable-4711-long", "[REDACTED], [REDACTED]"},
+		{"argument-4711 and argument-4712 of --api-key and --password", "[REDACTED] and [REDACTED] of --api-key and --password"},
+		{"got argument-4713", "got [REDACTED]"},
 		{"production reads /home/me/config, abc", "production reads /home/me/config, abc"},
+		{"serve payments and shop-secrets --verbose, /run/token-file", "serve payments and shop-secrets --verbose, /run/token-file"},
+		{"ghp_" + strings.Repeat("aB3", 12), "[REDACTED]"},
 	}
 	for _, test := range tests {
 		if got := masked(s.Mask, test.text); got != test.want {

@@ -37,8 +37,8 @@ const minSecret = 6
 var engine = sync.OnceValue(redact.New)
 
 // hiding returns the server with a mask that first hides the server's own token and other secrets,
-// the query of its address, and those headers, variables and parameters that are secrets by their
-// names or shapes: a server may repeat them in results, in errors and on standard error, where the
+// the query of its address, and those headers, variables, arguments and parameters that are secrets by
+// their names or forms: a server may repeat them in results, in errors and on standard error, where the
 // name is missing. Secrets are hidden in the forms of JSON and of addresses too.
 func (s Server) hiding() Server {
 	if s.Mask == nil {
@@ -55,7 +55,7 @@ func (s Server) hiding() Server {
 		}
 		for name, values := range u.Query() {
 			for _, value := range values {
-				if pair := name + ": " + value; engine().String(pair) != pair {
+				if isSecret(name, value) {
 					secrets = append(secrets, value)
 				}
 			}
@@ -63,9 +63,19 @@ func (s Server) hiding() Server {
 	}
 	for _, values := range []map[string]string{s.Headers, s.Env} {
 		for name, value := range values {
-			if pair := name + ": " + value; engine().String(pair) != pair {
+			if isSecret(name, value) {
 				secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:]) // Bearer and a token
 			}
+		}
+	}
+	for i, arg := range s.Args {
+		name, value, joined := strings.Cut(arg, "=")
+		flag := strings.TrimLeft(name, "-")
+		if !joined && flag != name && i+1 < len(s.Args) && !strings.HasPrefix(s.Args[i+1], "-") {
+			value = s.Args[i+1]
+		}
+		if value != "" && isSecret(flag, value) {
+			secrets = append(secrets, value, value[strings.LastIndexByte(value, ' ')+1:])
 		}
 	}
 	for _, secret := range slices.Clone(secrets) {
@@ -81,6 +91,18 @@ func (s Server) hiding() Server {
 	mask, replacer := s.Mask, strings.NewReplacer(pairs...)
 	s.Mask = func(text string) string { return mask(replacer.Replace(text)) }
 	return s
+}
+
+// ofSecrets are the last words of names of what belongs to a secret and is none, such as TOKEN_FILE.
+var ofSecrets = []string{"audience", "class", "dir", "file", "issuer", "mode", "name", "namespace", "path", "provider", "stdin", "store", "ttl", "type"}
+
+// isSecret reports whether a value is a secret by its name or its form.
+func isSecret(name, value string) bool {
+	if slices.Contains(ofSecrets, strings.ToLower(name[strings.LastIndexAny(name, "_-.")+1:])) {
+		return engine().String(value) != value
+	}
+	pair := name + ": " + value
+	return engine().String(pair) != pair
 }
 
 // inJSON returns a text as it stands within a string of JSON, with or without the escapes of HTML.
