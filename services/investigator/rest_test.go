@@ -24,6 +24,7 @@ import (
 	"github.com/tocsin-bus/tocsin/shared/httpguard"
 	"github.com/tocsin-bus/tocsin/shared/httpserve"
 	"github.com/tocsin-bus/tocsin/shared/httpserve/httpservetest"
+	"github.com/tocsin-bus/tocsin/shared/namespaces"
 )
 
 const alerts = "/api/v1/alerts"
@@ -673,6 +674,14 @@ func TestMaskedKeys(t *testing.T) {
 		if other := maskedKey(masker.Mask, strings.ReplaceAll(key, secret, "x"+secret)); other == got {
 			t.Errorf("maskedKey gives %q for two keys, want different ones", got)
 		}
+	}
+	shop, err := namespaces.New([]string{"shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The name of the namespace reads as that of a secret.
+	if key := maskedKey(masker.Mask, "kubernetes:prod:token:Deployment/api/main:oom_killed"); !strings.Contains(key, "[REDACTED]") || shop.ShowsKey(key) {
+		t.Errorf("a reader of the namespace shop is shown the key %q, want a masked one that is not shown", key)
 	}
 	if got := maskedKey(masker.Mask, "shop/crash"); got != "shop/crash" {
 		t.Errorf("maskedKey of a key without secrets = %q, want it as it is", got)

@@ -8,6 +8,7 @@ package namespaces
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +21,9 @@ const Max = 100
 
 // maxName is the length of the longest namespace: it is a DNS label.
 const maxName = 63
+
+// maskedKey matches a dedup key that contained a secret: its digest, and what masking left of it.
+var maskedKey = regexp.MustCompile(`(?s)^[0-9a-f]{8}(?:-[0-9a-f]{8}){3}(?: (.*))?$`)
 
 // Set is the set of namespaces that are shown. The zero value is all of them.
 type Set struct{ names []string }
@@ -99,9 +103,18 @@ func (s Set) ShowsAlert(a alert.Alert) bool {
 
 // ShowsKey reports whether the alert with a dedup key is shown, if only the key is known:
 // kubernetes:<cluster>:<namespace>:<kind>/<name>[/<container>]:<fault>[/<reason>]. The
-// cluster's name may contain colons.
+// cluster's name may contain colons. A key that the investigator masked may be about any namespace
+// where too little of it is left.
 func (s Set) ShowsKey(key string) bool {
-	if !s.Limited() || !strings.HasPrefix(key, "kubernetes:") {
+	if !s.Limited() {
+		return true
+	}
+	if masked := maskedKey.FindStringSubmatch(key); masked != nil {
+		if key = masked[1]; key == "" || key[0] == '[' {
+			return false
+		}
+	}
+	if !strings.HasPrefix(key, "kubernetes:") {
 		return true
 	}
 	parts := strings.Split(key, ":")

@@ -102,6 +102,12 @@ func TestShowsKey(t *testing.T) {
 		"kubernetes:shop":                                false,
 		"errors:bank:9f3c2ab1":                           true,
 		"":                                               true,
+		// As the investigator masks them.
+		"dc9a9b99-7a85b2c0-66a7e8d1-4d374785 kubernetes:dev:token:[REDACTED]":              false,
+		"dc9a9b99-7a85b2c0-66a7e8d1-4d374785 kubernetes:dev:shop:Pod/w:warning/[REDACTED]": true,
+		"dc9a9b99-7a85b2c0-66a7e8d1-4d374785 errors:bank:token=[REDACTED]":                 true,
+		"dc9a9b99-7a85b2c0-66a7e8d1-4d374785 [withheld: the text could not be masked]":     false,
+		"dc9a9b99-7a85b2c0-66a7e8d1-4d374785":                                              false,
 	} {
 		if got := shop.ShowsKey(key); got != want {
 			t.Errorf("limited to shop: ShowsKey(%q) = %t, want %t", key, got, want)
