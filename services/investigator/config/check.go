@@ -380,7 +380,7 @@ func (k *checker) stage(path string, s Stage) {
 		k.fallbacks(at, a.LLMProvider, a.Fallbacks)
 		k.servers(at+".mcp_servers", a.Servers)
 		if a.Replicas > 1 && (len(s.Agents) > 1 || s.Replicas > 1) {
-			k.errorAt(at+".replicas", "is for a stage with one agent, and said once: want either replicas or several agents")
+			k.errorAt(at+".replicas", "is for a stage with one agent: want it there or in the stage, or several agents")
 		}
 	}
 	if s.Synthesis != nil {
