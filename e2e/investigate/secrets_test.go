@@ -60,6 +60,8 @@ var (
 	headerSecret   = needle(104) + "header"
 	// tenantValue and teamValue are in the environment, under names that say nothing of a secret.
 	tenantValue, teamValue = needle(108) + "tenant", needle(109) + "team"
+	// kubeconfig is in the environment too, and no secret.
+	kubeconfig = "/home/visible-user/.kube/config"
 	// serverText, agentText and runbookText are secrets in texts of the configuration.
 	serverText, agentText, runbookText = needle(105) + "servertext", needle(106) + "agenttext", needle(107) + "runbooktext"
 )
@@ -73,7 +75,7 @@ mcp_servers:
     instructions: "visible-instructions password=$SERVERTEXT"
     transport: { type: http, url: "$TOOLS", bearer_token: "{{.BEARER}}", custom_headers: { X-Tenant-Secret: "{{.HEADER_SECRET}}", X-Tenant: "{{.TENANT_VALUE}}" } }
     data_masking: { custom_patterns: [{ name: ticket, pattern: "TICKET-[A-Z]+" }] }
-  local: { transport: { type: stdio, command: "$PROGRAM", args: [serve-tools, local, "$DIR"], env: { SHOP_TOKEN: "{{.SERVER_SECRET}}", TEAM: "{{.TEAM_VALUE}}" } } }
+  local: { transport: { type: stdio, command: "$PROGRAM", args: [serve-tools, local, "$DIR"], env: { SHOP_TOKEN: "{{.SERVER_SECRET}}", TEAM: "{{.TEAM_VALUE}}", KUBECONFIG: "{{.KUBE}}" } } }
 agents:
   scout: { mcp_servers: [cluster, local], custom_instructions: "visible-agent password=$AGENTTEXT" }
 agent_chains:
@@ -89,7 +91,7 @@ func TestMasking(t *testing.T) {
 	second := investigation.NewModels(t)
 	config := strings.NewReplacer("$SECOND", second.URL, "$SERVERTEXT", serverText, "$AGENTTEXT", agentText).Replace(masked)
 	sys := investigation.Start(t, config, "KEY_ONE="+keyOne, "KEY_TWO="+keyTwo, "BEARER="+bearer, "HEADER_SECRET="+headerSecret, "SERVER_SECRET="+serverSecret, "RUNBOOK_SECRET="+runbookText,
-		"TENANT_VALUE="+tenantValue, "TEAM_VALUE="+teamValue)
+		"TENANT_VALUE="+tenantValue, "TEAM_VALUE="+teamValue, "KUBE="+kubeconfig)
 	alert, secrets := secretTexts(0)
 	results, more := secretTexts(20)
 	arguments, others := secretTexts(40)
@@ -97,7 +99,7 @@ func TestMasking(t *testing.T) {
 	secrets = append(append(append(secrets, more...), others...), keyOne, keyTwo, serverSecret, bearer, headerSecret, ticket, serverText, agentText, runbookText, tenantValue, teamValue)
 	// Each server also returns what it was given itself, and one what its own pattern masks.
 	sys.Tools.Write(t, "leak-http", "visible-result\n"+strings.Join(append(slices.Clone(results), ticket, "bearer is "+bearer, headerSecret, tenantValue), "\n"))
-	sys.Tools.Write(t, "leak-local", "visible-result\n"+strings.Join(append(slices.Clone(results), serverSecret, teamValue), "\n"))
+	sys.Tools.Write(t, "leak-local", "visible-result\n"+strings.Join(append(slices.Clone(results), serverSecret, teamValue, kubeconfig), "\n"))
 
 	script := func(q turn) modeltest.Answer {
 		switch {
@@ -162,7 +164,7 @@ func maskedRequests(t *testing.T, sys *investigation.System, second *investigati
 			}
 		}
 	}
-	for _, visible := range []string{"visible-alert", "visible-plain", "visible-result", "visible-analysis", "visible-instructions", "visible-agent", "visible-runbook"} {
+	for _, visible := range []string{"visible-alert", "visible-plain", "visible-result", "visible-analysis", "visible-instructions", "visible-agent", "visible-runbook", kubeconfig} {
 		if !strings.Contains(seen, visible) {
 			t.Errorf("no request has %q: the check of the requests shows nothing", visible)
 		}
