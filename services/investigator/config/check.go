@@ -203,7 +203,8 @@ func (k *checker) server(path string, s *Server) {
 		if t.URL == "" {
 			k.errorAt(at+".url", "is missing: want the address")
 		} else {
-			k.address(at+".url", t.URL, t.BearerToken != "" || len(t.CustomHeaders) > 0)
+			_, query, _ := strings.Cut(k.c.raw[at+".url"], "?")
+			k.address(at+".url", t.URL, t.BearerToken != "" || len(t.CustomHeaders) > 0 || envUse.MatchString(query))
 		}
 		if hasControl(t.BearerToken) {
 			k.errorAt(at+".bearer_token", "has a line break or a control character")

@@ -96,7 +96,7 @@ type Transport struct {
 	Command       string            `key:"command" doc:"stdio: the program"`
 	Args          []string          `key:"args" doc:"stdio: its arguments" max:"500"`
 	Env           map[string]string `key:"env" doc:"stdio: its environment" secret:"true"`
-	URL           string            `key:"url" doc:"http: the address; with a token or headers http:// only on loopback"`
+	URL           string            `key:"url" doc:"http: the address; with a token, headers or a variable in its query http:// only on loopback"`
 	BearerToken   string            `key:"bearer_token" doc:"http: the token" secret:"true"`
 	VerifySSL     bool              `key:"verify_ssl" doc:"http: check the certificate" default:"true"`
 	Timeout       Duration          `key:"timeout" doc:"http: for one request" default:"30s" range:"10ms..1h"`

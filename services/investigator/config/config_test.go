@@ -93,6 +93,8 @@ func TestBadFiles(t *testing.T) {
 			"f:3: llm_providers.g.base_url: is no address: want http:// or https:// and a host"},
 		"name below localhost": {"defaults: {llm_provider: g}\nllm_providers:\n  g: {type: openai, model: m, api_key_env: KEY, base_url: \"http://x.localhost/v1\"}",
 			"f:3: llm_providers.g.base_url: would send a secret without encryption: want https://, or http:// on loopback"},
+		"plain http with a variable in the query": {base + "  u: {transport: {type: http, url: \"http://example.com/mcp?key={{.KEY}}\"}}\ndefaults: {llm_provider: a}",
+			"f:7: mcp_servers.u.transport.url: would send a secret without encryption: want https://, or http:// on loopback"},
 		"pattern of tools": {base + "  u: {transport: {type: stdio, command: x}, read_only_tools: [\"[\"]}\ndefaults: {llm_provider: a}",
 			"f:7: mcp_servers.u.read_only_tools[0]: is no pattern: want the name of a tool, in which * stands for any text"},
 		"type in a trigger": {base + "defaults: {llm_provider: a}\ntriggers:\n  - {match: {type: x}, chain: default}",
