@@ -55,6 +55,8 @@ func TestBadFiles(t *testing.T) {
 		"missing provider":  {base + "defaults: {llm_provider: x1}", `f:7: defaults.llm_provider: there is no provider "x1": want one of a, b`},
 		"absent variable":   {base + "defaults: {llm_provider: a, runbook: \"{{.ABSENT}}\"}", "f:7: defaults.runbook: the environment variable ABSENT is not set"},
 		"variable's form":   {base + "defaults: {llm_provider: a, runbook: \"{{KEY}}\"}", "f:7: defaults.runbook: {{KEY}} is no environment variable: want {{.KEY}}"},
+		"variable's name":   {base + "defaults: {llm_provider: a}\nsystem: {dashboard_url: \"http://{{.HOST-NAME}}:1\"}", "f:8: system.dashboard_url: has a {{. that names no environment variable: want {{.NAME}}, with letters, digits and _"},
+		"variable's end":    {base + "defaults: {llm_provider: a}\nsystem: {dashboard_url: \"http://{{.KEY}:1\"}", "f:8: system.dashboard_url: has a {{. that names no environment variable: want {{.NAME}}, with letters, digits and _"},
 		"secret not shown":  {base + "defaults: {llm_provider: \"{{.KEY}}\"}", `f:7: defaults.llm_provider: there is no provider "{{.KEY}}": want one of a, b`},
 		"unquoted variable": {base + "defaults: {llm_provider: a, runbook: {{.KEY}}}", `f:7: defaults.runbook: is a mapping: want a text (put "{{.NAME}}" in quotes)`},
 		"duration":          {base + "defaults: {llm_provider: a, tool_timeout: 30}", `f:7: defaults.tool_timeout: "30" is not a duration: want a number with a unit, such as 30s, 5m or 365d`},

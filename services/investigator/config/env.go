@@ -11,6 +11,10 @@ var (
 	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	envUse  = regexp.MustCompile(`\{\{\s*\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
 	envSlip = regexp.MustCompile(`\{\{\s*\$?([A-Za-z_][A-Za-z0-9_]*)\s*\}\}`)
+	// envOpen is what is left of a use that is misspelt.
+	envOpen = regexp.MustCompile(`\{\{\s*\.`)
+	// proseKeys end the paths of texts for models, which may quote the templates of others.
+	proseKeys = regexp.MustCompile(`(^|[._])(instructions|runbook|description)$`)
 )
 
 // expand returns the text of a scalar with the environment in the place of {{.NAME}}. It
@@ -23,6 +27,10 @@ func (d *decoder) expand(n *yaml.Node, path string) (string, bool) {
 	ok := true
 	if m := envSlip.FindStringSubmatch(n.Value); m != nil {
 		d.fail(n.Line, path, "%s is no environment variable: want {{.%s}}", m[0], m[1])
+		ok = false
+	}
+	if !proseKeys.MatchString(path) && envOpen.MatchString(envUse.ReplaceAllString(n.Value, "")) {
+		d.fail(n.Line, path, "has a {{. that names no environment variable: want {{.NAME}}, with letters, digits and _")
 		ok = false
 	}
 	text := envUse.ReplaceAllStringFunc(n.Value, func(use string) string {
