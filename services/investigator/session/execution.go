@@ -489,8 +489,11 @@ func (s *Session) callEvent(c *call, id string, arguments json.RawMessage, t tim
 		return
 	}
 	server, tool := "tocsin", c.Name
-	if c.offered != nil {
+	switch {
+	case c.offered != nil:
 		server, tool = c.offered.server, c.offered.tool.Name
+	case c.use != nil:
+		server, tool = c.use.server, c.use.tool
 	}
 	var shown any = c.Arguments
 	if len(arguments) == 0 && json.Valid([]byte(c.Arguments)) {

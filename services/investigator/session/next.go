@@ -401,7 +401,7 @@ func (d *due) turn(e *execution) {
 			}})
 		case c.Name == excerpt.ToolName && c.offered == nil:
 			d.read(e, c)
-		case c.epoch != 0 && c.epoch != s.epoch && !c.offered.tool.Repeatable:
+		case c.offered == nil, c.epoch != 0 && c.epoch != s.epoch && !c.offered.tool.Repeatable: // the first: an earlier version called it
 			d.fact(Fact{ToolAnswered: &ToolAnswered{Execution: e.id, CallID: c.ID, IsError: true, Error: "unknown: the process ended during the call"}})
 		case open < maxParallel:
 			open++
