@@ -839,7 +839,11 @@ func (s *Session) applyTimedOut(f *TimedOut, t time.Time) {
 	if e == nil || ended(e.status) || e.iteration != f.ID || (e.ask == nil && len(e.turn) == 0) {
 		return
 	}
-	e.timedOut++
+	// Where the results are there and their summaries are late, the iteration came in time.
+	open := slices.ContainsFunc(e.turn, func(c *call) bool { return !c.answered })
+	if e.ask == it || open {
+		e.timedOut++
+	}
 	if e.ask == it {
 		it.abort(late, t)
 		e.ask, e.last = nil, it
@@ -851,7 +855,7 @@ func (s *Session) applyTimedOut(f *TimedOut, t time.Time) {
 		}
 		return
 	}
-	e.late = true
+	e.late = open
 	for _, c := range e.turn {
 		if c.sum != nil {
 			c.sum.abort(late, t)

@@ -54,6 +54,25 @@ func TestSummariesThatFail(t *testing.T) {
 	}
 }
 
+// The summaries of results that came in time are no part of what an iteration may take: where they
+// don't end, the results are shown as their head and tail, turn after turn.
+func TestLateSummariesDoNotFailTheExecution(t *testing.T) {
+	a := testAgent("a", "kubernetes")
+	a.Servers[0].Summarization = &Summarization{Threshold: 1000, MaxTokens: 100, Provider: testProvider("gemini")}
+	a.Fallbacks = nil
+	w, summaries := simOfSummaries(t, a, 3, func(*sim, *Ask) Fact { return Fact{} })
+	s := w.run()
+	if s.Status() != StatusCompleted || *summaries != 3 {
+		t.Errorf("status %s (%s) after %d summaries that did not end, want completed after 3", s.Status(), s.err, *summaries)
+	}
+	checkHeadAndTail(t, s, w.requests[len(w.requests)-2], "c3", resultBytes(a.Provider))
+	for _, it := range s.models {
+		if !it.done {
+			t.Errorf("the call %s for %s has no end", it.id, it.purpose)
+		}
+	}
+}
+
 // simOfSummaries is a session whose agent calls a tool so many times, in turns of their own, with long
 // results. Its summaries have the outcome of failure.
 func simOfSummaries(t *testing.T, a Agent, turns int, failure func(*sim, *Ask) Fact) (w *sim, summaries *int) {
