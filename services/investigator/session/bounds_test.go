@@ -264,3 +264,35 @@ func TestLimitBetweenStages(t *testing.T) {
 		t.Errorf("outcome %+v; want the analysis %q, and prose", got, want)
 	}
 }
+
+// A call that failed may be made again. Once it has a result, that is referred to.
+func TestRepeatedCallAfterAFailure(t *testing.T) {
+	w := newSim(t, testPlan(testStage("work", Any, testAgent("a", "kubernetes"))))
+	w.answer = func(w *sim, a *Ask) Fact {
+		if e := w.s.executions[a.Execution]; e != nil && e.iterations < 4 {
+			return calls(a, model.Call{ID: "c" + string(rune('1'+e.iterations)), Name: "kubernetes__pods_list", Arguments: `{}`})
+		}
+		return text(a, "fine")
+	}
+	var made []string
+	w.tool = func(c *CallTool) string { made = append(made, c.CallID); return "pods" }
+	block := map[string]bool{}
+	w.block = func(e Effect) bool {
+		if e.Call == nil || e.Call.CallID != "c1" || block[e.Key] {
+			return false
+		}
+		block[e.Key] = true
+		w.store(Fact{ToolAnswered: &ToolAnswered{Execution: e.Call.Execution, CallID: "c1", IsError: true, Error: "the server is down"}})
+		return true
+	}
+	s := w.run()
+	if got := strings.Join(made, " "); got != "c2" {
+		t.Errorf("the calls %q were made after one that failed, want c2 alone", got)
+	}
+	e := s.stages[0].execs[0]
+	for _, id := range []string{"c3", "c4"} {
+		if got, want := e.byID[id].result.Shown(), `with the id "c2"`; !strings.Contains(got, want) {
+			t.Errorf("%s is answered with %q, want a reference %s", id, got, want)
+		}
+	}
+}

@@ -64,7 +64,7 @@ type execution struct {
 
 	byID       map[string]*call
 	order      []*call
-	first      map[string]*call // the first call with the same tool and arguments
+	first      map[string]*call // the call to which later ones with the same tool and arguments are referred
 	asked      int              // calls of a model in the conversation
 	iterations int
 	empty      int
@@ -459,7 +459,8 @@ func (s *Session) newCalls(e *execution, it *interaction, f *ModelAnswered) []*c
 		e.byID[mc.ID] = c
 		s.callIDs[mc.ID]++
 		e.order = append(e.order, c)
-		if e.first[c.canonical] == nil && !c.over && !c.cut { // these are not made, and may be repeated
+		// Calls that are not made, and one that failed, may be repeated.
+		if first := e.first[c.canonical]; (first == nil || first.err != "") && !c.over && !c.cut {
 			e.first[c.canonical] = c
 		}
 		it.calls = append(it.calls, mc)
