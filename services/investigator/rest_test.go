@@ -615,10 +615,10 @@ func TestUnqueuedSessions(t *testing.T) {
 		}
 		return slices.ContainsFunc(all, func(q journal.Queued) bool { return q.Session == id && q.Attempt == attempt })
 	}
-	refused := func(what string, got response) {
+	refused := func(what, hint string, got response) {
 		t.Helper()
-		if got.status != 503 || got.header.Get("Retry-After") == "" {
-			t.Errorf("%s without a queue: %d %s, want 503 with Retry-After", what, got.status, got.body)
+		if got.status != 503 || got.header.Get("Retry-After") == "" || !strings.Contains(string(got.body), hint) {
+			t.Errorf("%s without a queue: %d %s, want 503 with Retry-After and %q", what, got.status, got.body, hint)
 		}
 	}
 	ended := r.post(`{"data":"a session that fails"}`)
@@ -626,9 +626,10 @@ func TestUnqueuedSessions(t *testing.T) {
 
 	update(broken)
 	r.submitter.queueWithin = 100 * time.Millisecond
-	refused("a submission", r.send("POST", alerts, `{"data":"x","dedup_key":"disk"}`, "Idempotency-Key", "k"))
-	refused("its repetition", r.send("POST", alerts, `{"data":"x","dedup_key":"disk"}`, "Idempotency-Key", "k"))
-	refused("a retry", r.send("POST", "/api/v1/sessions/"+ended+"/retry", ""))
+	const found = "the same request with the same Idempotency-Key or dedup_key finds it"
+	refused("a submission", found, r.send("POST", alerts, `{"data":"x","dedup_key":"disk"}`, "Idempotency-Key", "k"))
+	refused("its repetition", found, r.send("POST", alerts, `{"data":"x","dedup_key":"disk"}`, "Idempotency-Key", "k"))
+	refused("a retry", "once the bus can do so, without another retry", r.send("POST", "/api/v1/sessions/"+ended+"/retry", ""))
 	// An outage that ends in time is not seen.
 	r.submitter.queueWithin = time.Minute
 	answered := make(chan response, 1)

@@ -430,7 +430,11 @@ func (s *submitter) enqueue(ctx context.Context, id string, attempt int) error {
 		}
 		if pause(ctx, wait) != nil {
 			s.logger.Warn("a session is stored, but could not be queued; the next sweep queues it", "session", id, "error", err)
-			return httpserve.Refuse(http.StatusServiceUnavailable, "session "+id+" is stored, but can't be queued right now: it is queued within 10 s once the bus can do so; the same request with the same Idempotency-Key or dedup_key finds it").Retry(busRetry)
+			hint := "; the same request with the same Idempotency-Key or dedup_key finds it"
+			if attempt > 1 { // another retry is refused
+				hint = ", without another retry"
+			}
+			return httpserve.Refuse(http.StatusServiceUnavailable, "session "+id+" is stored, but can't be queued right now: it is queued within 10 s once the bus can do so"+hint).Retry(busRetry)
 		}
 	}
 }
