@@ -9,8 +9,8 @@ import (
 )
 
 // Whatever models and tools do or leave undone, and whichever limits hold, something is due or under
-// way until the session has ended: over crashes, releases, retries and the end of the alert. The
-// sim fails where the session waits for nothing.
+// way until the session has ended, or it waits for a provider: over crashes, releases, retries and the
+// end of the alert. Waiting for the session's time-out alone would be a deadlock.
 func TestSomethingIsDueUntilTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plan := drawPlan(t)
@@ -49,6 +49,9 @@ func TestSomethingIsDueUntilTheEnd(t *testing.T) {
 					w.store(facts...)
 				}
 			}
+			if d := Next(w.s, w.now); len(d.Facts) == 0 && len(d.Effects) == 0 && !waitsForProvider(w.s, w.now) {
+				t.Fatalf("nothing is due or under way at %q", w.s.step())
+			}
 		}
 		for {
 			s := w.run()
@@ -73,4 +76,14 @@ func TestSomethingIsDueUntilTheEnd(t *testing.T) {
 			t.Fatalf("the stored log folds into:\n%s\nwant:\n%s", got, want)
 		}
 	})
+}
+
+// waitsForProvider reports whether a provider has asked to wait.
+func waitsForProvider(s *Session, now time.Time) bool {
+	for _, e := range s.running() {
+		if now.Before(e.resume) {
+			return true
+		}
+	}
+	return now.Before(s.summary.resume)
 }
