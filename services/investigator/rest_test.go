@@ -617,7 +617,7 @@ func TestUnqueuedSessions(t *testing.T) {
 	}
 	refused := func(what, hint string, got response) {
 		t.Helper()
-		if got.status != 503 || got.header.Get("Retry-After") == "" || !strings.Contains(string(got.body), hint) {
+		if got.status != 503 || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, hint) {
 			t.Errorf("%s without a queue: %d %s, want 503 with Retry-After and %q", what, got.status, got.body, hint)
 		}
 	}

@@ -347,7 +347,14 @@ func (s *submitter) storeNew(ctx context.Context, r Request, submitted session.S
 		// Also where the client left: others would wait for 10 s.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freeTimeout)
 		defer cancel()
-		if err := s.journal.Free(ctx, r.DedupKey, submitted.ID, 1); err != nil {
+		last, err := s.journal.Last(ctx, submitted.ID)
+		if err == nil && last.Seq > 0 { // it was stored as a repetition, and keeps the key
+			return
+		}
+		if err == nil {
+			err = s.journal.Free(ctx, r.DedupKey, submitted.ID, 1)
+		}
+		if err != nil {
 			s.logger.Info("a dedup_key could not be freed; it is taken over after 10 s", "error", err)
 		}
 	}()
