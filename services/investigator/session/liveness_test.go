@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever models and tools do or leave undone, and whichever limits hold, something is due or under
-// way until the session has ended, or it waits for a provider: over crashes, releases, retries and the
-// end of the alert. Waiting for the session's time-out alone would be a deadlock.
+// With any models, tools and limits, something is due or under way until the session has ended, or it
+// waits for a provider: over crashes, releases, retries and the end of the alert. To wait for the
+// session's time-out alone would be a deadlock.
 func TestSomethingIsDueUntilTheEnd(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plan := drawPlan(t)
