@@ -245,7 +245,10 @@ func TestSpentOfAnEndedCall(t *testing.T) {
 	w.between = func(w *sim) {
 		if it := w.s.interactions[first]; it != nil && it.done && !reported {
 			reported = true
-			w.store(Fact{Spent: &Spent{ID: first, Usage: model.Usage{Input: 6000}}}, Fact{Spent: &Spent{ID: "of nothing", Usage: model.Usage{Input: 1}}})
+			for range 2 { // a worker that is unsure whether it is stored stores it again
+				w.store(Fact{Spent: &Spent{ID: first, Attempt: 1, Usage: model.Usage{Input: 4000}}}, Fact{Spent: &Spent{ID: "of nothing", Attempt: 1, Usage: model.Usage{Input: 1}}})
+			}
+			w.store(Fact{Spent: &Spent{ID: first, Attempt: 2, Usage: model.Usage{Input: 2000}}})
 		}
 	}
 	s := w.run()

@@ -100,6 +100,7 @@ type interaction struct {
 	call      *call // whose result is summarized
 	epoch     int
 	attempts  int
+	spent     int // the newest attempt of which [Spent] was counted
 	at, began time.Time
 	done      bool
 	err       string

@@ -183,9 +183,10 @@ type ModelFailed struct {
 // Spent has what the provider counted for a call of a model that was ended before its outcome, such as
 // one whose iteration timed out. It may be left out.
 type Spent struct {
-	// ID is the interaction's id.
-	ID    string      `json:"id"`
-	Usage model.Usage `json:"usage"`
+	// ID is the interaction's id. Each attempt of it counts once.
+	ID      string      `json:"id"`
+	Attempt int         `json:"attempt"`
+	Usage   model.Usage `json:"usage"`
 }
 
 // FellBack means that an execution goes on with its next provider.

@@ -263,7 +263,8 @@ func (s *Session) applyProgress(f *Fact, t time.Time) {
 	case f.ModelFailed != nil:
 		s.applyModelFailed(f.ModelFailed, t)
 	case f.Spent != nil:
-		if it := s.interactions[f.Spent.ID]; it != nil {
+		if it := s.interactions[f.Spent.ID]; it != nil && f.Spent.Attempt > it.spent {
+			it.spent = f.Spent.Attempt
 			s.spend(it, f.Spent.Usage)
 		}
 	case f.FellBack != nil:

@@ -283,7 +283,7 @@ func (r *run) ask(eff *effect, a *session.Ask) []session.Fact {
 	answer, err := m.Ask(ctx, request, stream.add)
 	stream.close()
 	if ctx.Err() != nil {
-		r.spent(eff, a.ID, answer.Usage.Add(answer.FailedUsage))
+		r.spent(eff, a, answer.Usage.Add(answer.FailedUsage))
 		return nil
 	}
 	if err != nil {
@@ -299,7 +299,7 @@ func (r *run) ask(eff *effect, a *session.Ask) []session.Fact {
 	}
 	f, problem := r.answered(ctx, a, &answer)
 	if ctx.Err() != nil {
-		r.spent(eff, a.ID, answer.Usage.Add(answer.FailedUsage))
+		r.spent(eff, a, answer.Usage.Add(answer.FailedUsage))
 		return nil
 	}
 	if problem != "" {
@@ -312,9 +312,9 @@ func (r *run) ask(eff *effect, a *session.Ask) []session.Fact {
 }
 
 // spent reports what a call that was given up used, where its provider counted it.
-func (r *run) spent(eff *effect, id string, u model.Usage) {
+func (r *run) spent(eff *effect, a *session.Ask, u model.Usage) {
 	if u != (model.Usage{}) {
-		r.deliver(outcome{of: eff, facts: []session.Fact{{Time: now(), Spent: &session.Spent{ID: id, Usage: u}}}, late: true})
+		r.deliver(outcome{of: eff, facts: []session.Fact{{Time: now(), Spent: &session.Spent{ID: a.ID, Attempt: a.Attempt, Usage: u}}}, late: true})
 	}
 }
 
