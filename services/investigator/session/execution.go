@@ -100,7 +100,7 @@ type interaction struct {
 	call      *call // whose result is summarized
 	epoch     int
 	attempts  int
-	spent     int // the newest attempt of which [Spent] was counted
+	spent     int // the newest attempt with a [Spent]
 	at, began time.Time
 	done      bool
 	err       string
