@@ -831,9 +831,17 @@ func (s *Session) applyTimedOut(f *TimedOut, t time.Time) {
 	}
 	late := "it took longer than " + s.plan.IterationTimeout.String()
 	if f.Execution == "" || it.call != nil {
+		if it.done {
+			return
+		}
 		s.applyModelFailed(&ModelFailed{ID: f.ID, Error: late, Duration: t.Sub(it.began)}, t)
 		if it == s.summary.failed && s.summary.provider >= len(s.plan.Fallbacks) {
 			s.summary.failed, s.summary.over, s.summary.err = nil, true, "the executive summary: "+late
+		}
+		if it.call != nil && it.call.message > 0 { // the others would take as long
+			for c := it.exec.compactable(); c != nil && c.sum == nil; c = it.exec.compactable() {
+				s.summaryFailed(c)
+			}
 		}
 		return
 	}

@@ -73,6 +73,23 @@ func TestLateSummariesDoNotFailTheExecution(t *testing.T) {
 	}
 }
 
+// A provider that hangs costs the time of one summary for each batch of older results: the others of
+// the batch are shown as their head and tail without another wait.
+func TestHangingSummariesOfOlderResults(t *testing.T) {
+	a := testAgent("a", "kubernetes")
+	a.Provider.ContextWindow, a.MaxIterations = 40_000, 30
+	w, summaries := simOfSummaries(t, a, 12, func(*sim, *Ask) Fact { return Fact{} })
+	s := w.run()
+	if took := s.done.Sub(s.started); s.Status() != StatusCompleted || *summaries == 0 || took > 13*time.Minute {
+		t.Errorf("status %s (%s) after %s and %d summaries, want completed within 13m", s.Status(), s.err, took, *summaries)
+	}
+	for _, id := range []string{"c1", "c2"} {
+		if c := s.stages[0].execs[0].byID[id]; !c.compacted {
+			t.Errorf("the result of %s is whole in the conversation, want its head and tail", id)
+		}
+	}
+}
+
 // simOfSummaries is a session whose agent calls a tool so many times, in turns of their own, with long
 // results. Its summaries have the outcome of failure.
 func simOfSummaries(t *testing.T, a Agent, turns int, failure func(*sim, *Ask) Fact) (w *sim, summaries *int) {
