@@ -29,7 +29,12 @@ func Next(s *Session, now time.Time) Due {
 	case s.takeovers >= maxTakeovers:
 		d.end(StatusFailed, fmt.Sprintf("the process ended %d times at the same step: %s", maxTakeovers, s.step()))
 	case s.plan.Timeout > 0 && !now.Before(s.started.Add(s.plan.Timeout)):
-		d.end(StatusTimedOut, "the session took longer than "+s.plan.Timeout.String())
+		text := "the session took longer than " + s.plan.Timeout.String()
+		if s.concluded() { // a late summary does not lose what was found
+			d.fact(Fact{Ended: &Ended{Status: StatusCompleted, SummaryError: "not written: " + text}})
+		} else {
+			d.end(StatusTimedOut, text)
+		}
 	default:
 		if s.plan.Timeout > 0 {
 			d.wake(s.started.Add(s.plan.Timeout))
@@ -129,11 +134,18 @@ func (d *due) session() {
 	case s.failed() != nil:
 		st := s.failed()
 		d.fact(Fact{Ended: &Ended{Status: st.status, Error: fmt.Sprintf("the stage %q failed: %s", st.Name, st.err)}})
-	case n < len(s.slots) && (n == 0 || s.limited() == "" || s.slots[n].synthesis):
+	case !s.concluded():
 		d.startStage(s.slots[n], n+1)
 	default:
 		d.summarize()
 	}
+}
+
+// concluded reports whether no stage is left: only the executive summary is missing.
+func (s *Session) concluded() bool {
+	n := len(s.completed)
+	return s.current() == nil && s.failed() == nil &&
+		(n == len(s.slots) || n > 0 && s.limited() != "" && !s.slots[n].synthesis)
 }
 
 // failed returns the stage that ended the chain since the last retry, or nil.

@@ -238,6 +238,28 @@ func TestTimeouts(t *testing.T) {
 	})
 }
 
+// TestTimeoutInTheSummary: the session's time-out falls into the executive summary, whose failure
+// fails nothing.
+func TestTimeoutInTheSummary(t *testing.T) {
+	p := testPlan(testStage("work", Any, testAgent("a", "kubernetes")))
+	p.Timeout = 5 * time.Minute // before the end of a call's time
+	w := newSim(t, p)
+	w.answer = func(_ *sim, a *Ask) Fact {
+		if a.Purpose == PurposeExecutiveSummary {
+			return Fact{}
+		}
+		return text(a, "the pool is too small")
+	}
+	s := w.run()
+	d := DetailOf(s, nil)
+	if want := "not written: the session took longer than 5m0s"; s.Status() != StatusCompleted || str(d.ExecutiveSummaryError) != want || d.ErrorMessage != nil {
+		t.Errorf("status %s, summary's error %q, error %q; want completed, %q and none", s.Status(), str(d.ExecutiveSummaryError), str(d.ErrorMessage), want)
+	}
+	if got := str(d.FinalAnalysis); got != "the pool is too small" {
+		t.Errorf("the analysis is %q, want that of the stage", got)
+	}
+}
+
 func TestForcedConclusions(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Plan)
