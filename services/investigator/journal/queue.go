@@ -350,7 +350,7 @@ type Claim struct {
 	Attempt int
 	// Deliveries counts the workers that were given this attempt, this one included.
 	Deliveries int
-	// Requeued is how often the attempt was put back with [Claim.Requeue].
+	// Requeued is the number of times that [Claim.Requeue] has put the attempt back.
 	Requeued int
 
 	j     *Journal

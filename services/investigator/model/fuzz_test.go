@@ -35,15 +35,20 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Add("event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":-1,\"delta\":{}}\n\n")
 	f.Add("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":-5}]},\"finish_reason\":\"stop\"}]}\n\n")
+	// New clients for each stream would keep their idle connections, up to the limit of open files.
+	var models []model.Model
+	for _, p := range providers() {
+		m, err := p.new(s.URL)
+		if err != nil {
+			f.Fatal(err)
+		}
+		models = append(models, m)
+	}
 	f.Fuzz(func(t *testing.T, stream string) {
 		if raw = stream; raw == "" {
 			raw = "\n"
 		}
-		for _, p := range providers() {
-			m, err := p.new(s.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, m := range models {
 			collect(t, m, model.Request{})
 		}
 	})

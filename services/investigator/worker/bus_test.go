@@ -236,7 +236,7 @@ type killer struct {
 	t       testing.TB
 	rig     *bustest.Rig
 	reached chan string
-	// kills is how often the worker ends at a step.
+	// kills is the number of times that the worker ends at a step.
 	kills map[string]int
 	// gone has the workers whose process ended, and restore how their connections come back, so that
 	// the test can stop them.
@@ -345,7 +345,7 @@ func TestBusKillsAtTheSameStep(t *testing.T) {
 	}
 }
 
-// maxKills is how often the process may end at one step.
+// maxKills is the number of times that the process may end at one step.
 const maxKills = 5
 
 // A session completes however often the process ends, as long as each worker finishes a step.

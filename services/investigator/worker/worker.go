@@ -42,8 +42,8 @@ const (
 	maxPause = time.Second
 	// hookTimeout bounds one run of a hook, and hookTurn the tries of the hook of the end while the
 	// session has a place: then it goes to the end of the queue, behind the sessions that wait. After
-	// that it has one try each time it is claimed. maxTurns is how often it is claimed before it
-	// leaves the queue without: after 3 h or more, in which the bus was reachable.
+	// that it has one try each time it is claimed. maxTurns bounds its claims; then it
+	// leaves the queue without the hook: after 3 h or more, in which the bus was reachable.
 	hookTimeout = 10 * time.Second
 	hookTurn    = 15 * time.Second
 	maxTurns    = 10_000
@@ -84,7 +84,7 @@ type Claim interface {
 	Session() string
 	// Attempt is the number of the attempt that is queued, from 1.
 	Attempt() int
-	// Requeued is how often Requeue put the attempt back.
+	// Requeued is the number of times that Requeue has put the attempt back.
 	Requeued() int
 	// Valid reports whether an effect may start now: the bus gives the session to no other worker
 	// for a second at least. A claim that was not valid once stays so.
